@@ -1,0 +1,1 @@
+"""Mirrors requests, runs ahead, streams guesses."""

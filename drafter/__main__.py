@@ -1,0 +1,61 @@
+"""The drafter process, and `drafter corpus`: documents for drafters that run."""
+
+import logging
+import sys
+
+from drafter.config import DrafterConfig
+from drafter.core import DrafterCore
+from drafter.node import DrafterNode
+from drafter.proposers import PROPOSERS
+from protocol.endpoint import Endpoint
+from protocol.errors import LocalError
+from protocol.link import Identity
+from protocol.messages import Limits
+from protocol.process import Control, announce
+from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.zmq_mesh import ZmqMesh
+
+log = logging.getLogger("drafter")
+
+
+def main() -> None:
+    """Serve verifiers until drained or stopped; `drafter corpus ...` is a tool of its own."""
+    if sys.argv[1:2] == ["corpus"]:
+        from drafter.corpus_cli import main as corpus  # noqa: PLC0415
+
+        corpus(sys.argv[2:])
+        return
+    config, supervised = arguments("drafter", DrafterConfig, sys.argv[1:])
+    control = Control(supervised=supervised)
+    announce("loading", node_id=config.node_id)
+    try:
+        node = build(config)
+    except (LocalError, ValueError, OSError) as error:
+        announce("failed", node_id=config.node_id, detail={"error": str(error)})
+        fail(str(error))
+    control.on_command(node.endpoint.mesh.wake)
+    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+    try:
+        run(node, control, config.drain_seconds)
+    finally:
+        node.endpoint.close()
+
+
+def build(config: DrafterConfig) -> DrafterNode:
+    """A drafter on ZeroMQ, ready to take turns."""
+    if config.method not in PROPOSERS:
+        raise LocalError(f"no method {config.method!r}, only {', '.join(PROPOSERS)}")
+    proposer = PROPOSERS[config.method](config)
+    identity = Identity(
+        role="drafter",
+        node_id=config.node_id,
+        method=config.method,
+        limits=Limits(config.context, config.max_requests, config.max_ahead),
+    )
+    log.info("method %s, %d mirrors at most", config.method, config.max_requests)
+    endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
+    return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What an operator may set about a drafter."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from protocol.config import LinkConfig
+
+
+class SuffixConfig(BaseModel):
+    """Suffix matching (arXiv 2411.04975): how long a match must be, how much it may propose, what it remembers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_match: int = Field(2, ge=1, description="shortest match that proposes")
+    max_match: int = Field(32, ge=1, description="longest match that is looked for")
+    factor: float = Field(
+        2.0, gt=0, description="a match of m tokens proposes at most factor x m + offset"
+    )
+    offset: float = Field(1.0, description="see factor")
+    min_probability: float = Field(
+        0.1, ge=0, le=1, description="stop where the guess is less likely than this"
+    )
+    store_tokens: int = Field(
+        1_000_000, ge=0, description="past output tokens remembered, oldest forgotten first"
+    )
+    corpus_tokens: int = Field(10_000_000, ge=0, description="document tokens held at most")
+
+
+class NgramConfig(BaseModel):
+    """Prompt lookup: the earliest earlier place of the last n tokens, longest n first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_match: int = Field(2, ge=1)
+    max_match: int = Field(5, ge=1)
+
+
+class DrafterConfig(BaseModel):
+    """One drafter process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node_id: str = "drafter-0"
+    bind: str = Field(
+        "tcp://127.0.0.1:*", description="mesh address; * lets the system pick the port"
+    )
+    method: str = Field("suffix", description="a name in the proposer table")
+    max_ahead: int = Field(
+        64, ge=0, description="guesses a mirror may hold, whatever a verifier asks"
+    )
+    max_requests: int = Field(1024, ge=1, description="mirrors at once")
+    context: int = Field(
+        0, ge=0, description="longest prompt + output that is drafted for; 0: the method's own"
+    )
+    threads: int = Field(
+        1, ge=1, description="threads for the draft model, where the method has one"
+    )
+    model: Path | None = Field(
+        None, description="folder of the draft model, for methods that have one"
+    )
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    script: Path | None = Field(None, description="JSON file of the scripted proposer")
+    suffix: SuffixConfig = SuffixConfig()
+    ngram: NgramConfig = NgramConfig()
+    drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
+    link: LinkConfig = LinkConfig()

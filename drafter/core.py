@@ -1,0 +1,213 @@
+"""The drafter as a pure state machine: mirrors follow their verifiers, run ahead to a bound, then sleep.
+
+`handle` takes what came over links, `plan` says which mirrors want guesses, `settle` takes the proposals, `outbox` says
+what a verifier must be told. The loop around it: `drafter/node.py`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+from drafter.config import DrafterConfig
+from drafter.mirror import Mirror
+from drafter.proposers import Proposal, Proposer
+from protocol.errors import PeerError
+from protocol.link import Event, LinkDown, Received
+from protocol.messages import (
+    AnyMessage,
+    CorpusAdd,
+    CorpusEntry,
+    CorpusList,
+    CorpusRemove,
+    CorpusReport,
+    DraftClose,
+    DraftSync,
+    Heartbeat,
+    Refuse,
+    Reset,
+    VerifyCommit,
+)
+from protocol.outbox import Outbox
+
+
+class Library(Protocol):
+    """Documents that a proposer may copy from."""
+
+    def add(self, name: str, documents: Sequence[Sequence[int]], *, append: bool) -> None:
+        """Take documents in; ready some time later. A ValueError says why not."""
+
+    def remove(self, name: str) -> None:
+        """Forget a corpus; a ValueError if there is none of that name."""
+
+    def entries(self) -> Sequence[CorpusEntry]:
+        """What is there."""
+
+
+@runtime_checkable
+class HoldsDocuments(Protocol):
+    """A proposer with a library."""
+
+    corpora: Library
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A proposer that remembers past requests."""
+
+    def reset(self) -> None:
+        """Forget them."""
+
+
+class DrafterCore:
+    """All mirrors of one drafter."""
+
+    def __init__(self, config: DrafterConfig, proposer: Proposer) -> None:
+        self._config = config
+        self._proposer = proposer
+        self.counters: Counter[str] = Counter()
+        self.draining = False
+        self._mirrors: dict[int, dict[int, Mirror]] = defaultdict(dict)  # link: request: mirror
+        self._hungry: dict[tuple[int, int], Mirror] = {}
+        self._outbox: Outbox[Mirror] = Outbox()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._mirrors.values()))
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        """Take one event of a link; never raises for what a peer did."""
+        match event:
+            case LinkDown():
+                for mirror in list(self._mirrors.pop(event.link, {}).values()):
+                    self._drop(mirror)
+                self._outbox.drop(event.link)
+            case Received():
+                for message in event.messages:
+                    self._message(event.link, message)
+            case _:
+                pass
+
+    def _message(self, link: int, message: AnyMessage) -> None:
+        match message:
+            case VerifyCommit():
+                self._commit(link, message)
+            case DraftSync():
+                self._open(link, message)
+            case DraftClose():
+                mirror = self._mirrors[link].get(message.request)
+                if mirror is not None and mirror.epoch == message.epoch:
+                    self._close(mirror)
+            case CorpusAdd() | CorpusRemove() | CorpusList():
+                self._outbox.note(link, self._corpus(message))
+            case Reset():
+                if isinstance(self._proposer, Learns):
+                    self._proposer.reset()
+            case Heartbeat():
+                pass
+            case _:
+                self.counters["messages_unexpected"] += 1
+
+    def _open(self, link: int, sync: DraftSync) -> None:
+        former = self._mirrors[link].get(sync.request)
+        if former is not None:
+            self._close(former)
+        length = len(sync.prompt) + len(sync.output)
+        if self.draining:
+            self._refuse(link, sync.request, sync.epoch, "draining", "the drafter is draining")
+        elif self._config.context and length >= self._config.context:
+            text = f"{length} tokens, this drafter takes {self._config.context}"
+            self._refuse(link, sync.request, sync.epoch, "context", text)
+        elif len(self) >= self._config.max_requests:
+            self._refuse(link, sync.request, sync.epoch, "full", f"{len(self)} mirrors are open")
+        else:
+            mirror = Mirror.open(link, sync)
+            mirror.max_ahead = min(mirror.max_ahead, self._config.max_ahead)
+            self._mirrors[link][sync.request] = mirror
+            self._proposer.open(mirror)
+            self._hungry[mirror.key] = mirror
+
+    def _commit(self, link: int, commit: VerifyCommit) -> None:
+        mirror = self._mirrors[link].get(commit.request)
+        if mirror is None or mirror.epoch != commit.epoch:
+            self._refuse(link, commit.request, commit.epoch, "unknown", "no such mirror")
+            return
+        try:
+            kept = mirror.adopt(commit)
+        except PeerError as error:
+            self._close(mirror)
+            self._refuse(link, commit.request, commit.epoch, "unknown", str(error))
+            return
+        mirror.max_ahead = min(mirror.max_ahead, self._config.max_ahead)
+        self._proposer.adopt(mirror, kept)
+        if mirror.room:
+            self._hungry[mirror.key] = mirror
+        else:  # full, or nobody wants guesses: the base alone is news
+            self._hungry.pop(mirror.key, None)
+            self._outbox.news(link, mirror.request, mirror)
+
+    def _refuse(self, link: int, request: int, epoch: int, code: str, text: str) -> None:
+        self.counters[f"refused_{code}"] += 1
+        refuse = Refuse(code=code, text=text, request=request, epoch=epoch)
+        self._outbox.note(link, refuse)
+
+    def _close(self, mirror: Mirror) -> None:
+        del self._mirrors[mirror.link][mirror.request]
+        self._drop(mirror)
+
+    def _drop(self, mirror: Mirror) -> None:
+        self._hungry.pop(mirror.key, None)
+        self._outbox.forget(mirror.link, mirror.request)
+        self._proposer.close(mirror)
+
+    def _corpus(self, command: CorpusAdd | CorpusRemove | CorpusList) -> CorpusReport:
+        if not isinstance(self._proposer, HoldsDocuments):
+            return CorpusReport((), f"method {self._config.method} holds no documents")
+        library = self._proposer.corpora
+        error = ""
+        try:
+            match command:
+                case CorpusAdd():
+                    library.add(command.name, command.documents, append=command.append)
+                case CorpusRemove():
+                    library.remove(command.name)
+                case CorpusList():
+                    pass
+        except ValueError as refused:
+            error = str(refused)
+        return CorpusReport(tuple(library.entries()), error)
+
+    # --- drafting -------------------------------------------------------------------------------
+
+    def plan(self) -> list[tuple[Mirror, int]]:
+        """Mirrors that want guesses, and how many at most; all others sleep."""
+        return [(mirror, mirror.room) for mirror in self._hungry.values() if mirror.room]
+
+    def settle(self, wants: Sequence[tuple[Mirror, int]], proposals: Sequence[Proposal]) -> None:
+        """Take what the proposer made of a plan."""
+        for (mirror, want), proposal in zip(wants, proposals, strict=True):
+            if mirror.key not in self._hungry:
+                continue  # it was closed meanwhile
+            mirror.extend(proposal.tokens, proposal.confidences)
+            mirror.exhausted = len(proposal.tokens) < want and not proposal.pending
+            if not mirror.room:
+                del self._hungry[mirror.key]
+            if mirror.unsaid and not (proposal.pending and not proposal.tokens):
+                self._outbox.news(mirror.link, mirror.request, mirror)
+
+    def outbox(self, link: int) -> list[AnyMessage]:
+        """What this verifier must be told now, in order; the caller says it, or the link ends."""
+        return self._outbox.take(link, _rows)
+
+    @property
+    def links_with_news(self) -> list[int]:
+        """Links that must be told something."""
+        return self._outbox.links
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat("draining" if self.draining else "ready", len(self))
+
+
+def _rows(mirror: Mirror) -> Iterator[AnyMessage]:
+    if mirror.unsaid:
+        yield mirror.take()

@@ -1,0 +1,52 @@
+"""The drafter's loop: mesh and clock around the core, the drafting method behind a proposer."""
+
+from collections.abc import Callable
+
+from drafter.core import DrafterCore
+from drafter.proposers import Proposer
+from protocol.endpoint import Endpoint
+from protocol.loop import pause, say
+from protocol.process import Command, Drain, Peers, Stop
+
+
+class DrafterNode:
+    """One turn at a time; `stopped` says that the loop is over."""
+
+    def __init__(
+        self,
+        core: DrafterCore,
+        endpoint: Endpoint,
+        proposer: Proposer,
+        clock: Callable[[], float],
+    ) -> None:
+        self.core = core
+        self.endpoint = endpoint
+        self.stopped = False
+        self._proposer = proposer
+        self._clock = clock
+
+    def command(self, command: Command) -> None:
+        """Obey the parent or a signal. A drafter dials nobody."""
+        match command:
+            case Drain():
+                self.core.draining = True
+            case Stop():
+                self.stopped = True
+            case Peers():
+                pass
+
+    def turn(self) -> bool:
+        """Read, propose once for every mirror that wants guesses, say; False when none did."""
+        now = self._clock()
+        for event in self.endpoint.drain(now):
+            self.core.handle(event)
+        wants = self.core.plan()
+        if wants:
+            self.core.settle(wants, self._proposer.propose(wants))
+        say(self.core, self.endpoint, self._clock())
+        self.stopped = self.stopped or (self.core.draining and not len(self.core))
+        return bool(wants)
+
+    def pause(self) -> None:
+        """Wait for the next reason to take a turn."""
+        pause(self.endpoint, self._clock)

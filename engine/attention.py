@@ -1,0 +1,61 @@
+"""What an attention backend is, and which there are.
+
+A backend is a function of the rows of one forward. It does there, once, whatever does not depend on
+the layer, and returns the function that every layer calls.
+
+Shapes: T tokens of all rows, A query heads, K key/value heads, D head size, P pages, S positions of
+a page; 2 is (key, value).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.config import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """New tokens of one row at positions start..start+length; all earlier KV lies in its pages."""
+
+    start: int
+    length: int
+    pages: Sequence[int]
+
+
+class Attend(Protocol):
+    """Attention of one layer whose new KV is already in its pages."""
+
+    def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor") -> "Tensor":
+        """Causal attention of every row over its own positions, [T, A*D]."""
+
+
+class Backend(Protocol):
+    """One per engine; it knows the page size and the head counts."""
+
+    def prepare(self, spans: Sequence[Span]) -> Attend:
+        """Everything about these rows that is the same in all layers."""
+
+
+Loader = Callable[["ModelConfig", int, "Tensor"], Backend]
+
+
+def _sdpa(model: "ModelConfig", page_size: int, like: "Tensor") -> Backend:
+    from engine.attention_sdpa import SdpaAttention  # noqa: PLC0415  # the table is listed without torch
+
+    return SdpaAttention(model, page_size, like.dtype)
+
+
+BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa}
+
+
+def backend(name: str) -> Loader:
+    """The loader of a backend, or EngineError naming what there is."""
+    if name not in BACKENDS:
+        raise EngineError(f"attention {name} does not exist, only {', '.join(BACKENDS)}")
+    return BACKENDS[name]

@@ -1,0 +1,21 @@
+"""What an engine is told about its memory and its arithmetic."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Dtype = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """`pages` of `page_size` positions are shared by sequences of at most `max_context` positions.
+
+    `attention` names an entry of `engine.attention.BACKENDS`.
+    """
+
+    pages: int
+    max_context: int
+    dtype: Dtype = "bfloat16"
+    device: str = "cpu"
+    page_size: int = 16
+    attention: str = "sdpa"

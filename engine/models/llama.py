@@ -1,0 +1,166 @@
+"""The Llama family: Llama, Mistral, Qwen2 and Qwen3 differ only in biases and in query/key norms.
+
+Shapes: T tokens, H hidden, A query heads, K key/value heads, D head size, I intermediate,
+V vocabulary, N positions whose logits are wanted, P pages, S positions of a page; E = A*D,
+Q = (A + 2K)*D, and 2 is (key, value) or (gate, up).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, rms_norm
+
+from engine.attention import Attend
+from engine.linear import PRODUCTS, AddedLinear, Linear
+from engine.models.config import ModelConfig
+from engine.rotary import rotate_, tables
+from engine.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    norm_H: Tensor
+    qkv: Linear
+    q_norm_D: Tensor | None
+    k_norm_D: Tensor | None
+    output: AddedLinear
+    mlp_norm_H: Tensor
+    gate_up: Linear
+    down: AddedLinear
+
+
+class Llama:
+    """A decoder whose weights are those of an open checkpoint with the names of `expected`."""
+
+    def __init__(self, config: ModelConfig, weights: Weights, positions: int) -> None:
+        self.config = config
+        self.embedding_VH = weights.read("model.embed_tokens.weight")
+        dtype = self.embedding_VH.dtype
+        self._products = PRODUCTS[dtype]
+        self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(config.layers)]
+        self.norm_H = weights.read("model.norm.weight")
+        head_VH = self.embedding_VH if config.tied else weights.read("lm_head.weight")
+        self.head = self._products.plain(head_VH, None)
+        self.cos_S1D, self.sin_S1D = tables(config, positions, dtype)
+
+    @staticmethod
+    def expected(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the tensors in a checkpoint."""
+        H, D, I = config.hidden, config.head_dim, config.intermediate  # noqa: E741
+        E, KD = config.heads * D, config.kv_heads * D
+        shapes: dict[str, tuple[int, ...]] = {
+            "model.embed_tokens.weight": (config.vocab, H),
+            "model.norm.weight": (H,),
+        }
+        if not config.tied:
+            shapes["lm_head.weight"] = (config.vocab, H)
+        linears = {
+            "self_attn.q_proj": (E, H, config.qkv_bias),
+            "self_attn.k_proj": (KD, H, config.qkv_bias),
+            "self_attn.v_proj": (KD, H, config.qkv_bias),
+            "self_attn.o_proj": (H, E, config.output_bias),
+            "mlp.gate_proj": (I, H, config.mlp_bias),
+            "mlp.up_proj": (I, H, config.mlp_bias),
+            "mlp.down_proj": (H, I, config.mlp_bias),
+        }
+        norms = {"input_layernorm": H, "post_attention_layernorm": H}
+        if config.qk_norm:
+            norms |= {"self_attn.q_norm": D, "self_attn.k_norm": D}
+        for layer in range(config.layers):
+            at = f"model.layers.{layer}."
+            for name, size in norms.items():
+                shapes[f"{at}{name}.weight"] = (size,)
+            for name, (outputs, inputs, bias) in linears.items():
+                shapes[f"{at}{name}.weight"] = (outputs, inputs)
+                if bias:
+                    shapes[f"{at}{name}.bias"] = (outputs,)
+        return shapes
+
+    @staticmethod
+    def ignored(config: ModelConfig) -> frozenset[str]:
+        """Tensors that a checkpoint may hold in vain."""
+        return frozenset({"lm_head.weight"}) if config.tied else frozenset()
+
+    def forward(
+        self,
+        ids_T: Tensor,
+        positions_T: Tensor,
+        slots_T: Tensor,
+        attend: Attend,
+        kv: Sequence[Tensor],
+        hidden: Sequence[int],
+    ) -> tuple[Tensor, Mapping[int, Tensor]]:
+        """The residual stream after the last layer, and after those that `hidden` asks for."""
+        x_TH = embedding(ids_T, self.embedding_VH)
+        cos_T1D = self.cos_S1D.index_select(0, positions_T)
+        sin_T1D = self.sin_S1D.index_select(0, positions_T)
+        seen = {0: x_TH}
+        for index, (layer, kv_PS2KD) in enumerate(zip(self.layers, kv, strict=True)):
+            q_TAD = self._project(layer, x_TH, cos_T1D, sin_T1D, slots_T, kv_PS2KD)
+            x_TH = layer.output(attend(q_TAD, kv_PS2KD), x_TH)
+            y_TH = rms_norm(x_TH, self.norm_H.shape, layer.mlp_norm_H, self.config.eps)
+            x_TH = layer.down(layer.gate_up(y_TH), x_TH)
+            if index + 1 in hidden:
+                seen[index + 1] = x_TH
+        return x_TH, {k: seen[k] for k in hidden}
+
+    def logits(self, x_NH: Tensor) -> Tensor:
+        """Logits of final residuals, in float32: the product is taken in the model's dtype."""
+        y_NH = rms_norm(x_NH, self.norm_H.shape, self.norm_H, self.config.eps)
+        return self.head(y_NH).float()
+
+    def _project(
+        self,
+        layer: _Layer,
+        x_TH: Tensor,
+        cos_T1D: Tensor,
+        sin_T1D: Tensor,
+        slots_T: Tensor,
+        kv_PS2KD: Tensor,
+    ) -> Tensor:
+        """Write the new keys and values to their slots and return the queries [T, A, D]."""
+        A, K, D = self.config.heads, self.config.kv_heads, self.config.head_dim
+        y_TH = rms_norm(x_TH, self.norm_H.shape, layer.norm_H, self.config.eps)
+        qkv_TQ = layer.qkv(y_TH)
+        heads_TXD = qkv_TQ.view(-1, A + 2 * K, D)
+        q_TAD, k_TKD = heads_TXD[:, :A], heads_TXD[:, A : A + K]
+        if layer.q_norm_D is not None:
+            q_TAD.copy_(rms_norm(q_TAD, (D,), layer.q_norm_D, self.config.eps))
+            k_TKD.copy_(rms_norm(k_TKD, (D,), layer.k_norm_D, self.config.eps))
+        rotate_(heads_TXD[:, : A + K], cos_T1D, sin_T1D)
+        kv_PS2KD.view(-1, 2 * K, D).index_copy_(0, slots_T, heads_TXD[:, A:])
+        return q_TAD
+
+    def _layer(self, weights: Weights, at: str) -> _Layer:
+        config = self.config
+
+        def weight(name: str) -> Tensor:
+            return weights.read(f"{at}{name}.weight")
+
+        def biases(names: Sequence[str], present: bool) -> list[Tensor]:
+            return [weights.read(f"{at}{name}.bias") for name in names] if present else []
+
+        qkv = [f"self_attn.{each}_proj" for each in "qkv"]
+        qkv_bias = biases(qkv, config.qkv_bias)
+        mlp_bias = biases(["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"], config.mlp_bias)
+        output_bias = biases(["self_attn.o_proj"], config.output_bias)
+        return _Layer(
+            norm_H=weight("input_layernorm"),
+            qkv=self._products.plain(
+                torch.cat([weight(name) for name in qkv]), torch.cat(qkv_bias) if qkv_bias else None
+            ),
+            q_norm_D=weight("self_attn.q_norm") if config.qk_norm else None,
+            k_norm_D=weight("self_attn.k_norm") if config.qk_norm else None,
+            output=self._products.added(
+                weight("self_attn.o_proj"), output_bias[0] if output_bias else None
+            ),
+            mlp_norm_H=weight("post_attention_layernorm"),
+            gate_up=self._products.gated(
+                weight("mlp.gate_proj"),
+                weight("mlp.up_proj"),
+                torch.stack(mlp_bias[:2]) if mlp_bias else None,
+            ),
+            down=self._products.added(weight("mlp.down_proj"), mlp_bias[2] if mlp_bias else None),
+        )

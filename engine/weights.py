@@ -1,0 +1,94 @@
+"""Checkpoints in safetensors, one file or many: checked by name and shape, then read one by one."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from engine.errors import EngineError
+
+CHUNK: Final = 1 << 20
+# Tables that old checkpoints store and that every reader computes.
+DERIVED: Final = (".rotary_emb.inv_freq",)
+
+
+def files(folder: Path) -> list[Path]:
+    """The weight files of a checkpoint folder, in order of their names."""
+    index = folder / "model.safetensors.index.json"
+    names = (
+        sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        if index.is_file()
+        else ["model.safetensors"]
+    )
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise EngineError(f"{folder} lacks the weight files {', '.join(missing)}")
+    return [folder / name for name in names]
+
+
+def fingerprint(folder: Path) -> str:
+    """The sha256 over the bytes of all weight files, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(CHUNK))
+    for path in files(folder):
+        with path.open("rb", buffering=0) as file:
+            while size := file.readinto(buffer):
+                digest.update(buffer[:size])
+    return digest.hexdigest()
+
+
+class Weights:
+    """An open checkpoint whose tensors have exactly the expected names and shapes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        expected: Mapping[str, tuple[int, ...]],
+        dtype: torch.dtype,
+        ignored: frozenset[str] = frozenset(),
+    ) -> None:
+        self._dtype = dtype
+        self._home: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for path in files(folder):
+                file = stack.enter_context(safe_open(path, framework="pt"))
+                self._home.update(dict.fromkeys(file.keys(), file))
+            self._check(folder, expected, ignored)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, converted to the engine's dtype."""
+        tensor: Tensor = self._home[name].get_tensor(name)
+        return tensor.to(self._dtype)
+
+    def _check(
+        self, folder: Path, expected: Mapping[str, tuple[int, ...]], ignored: frozenset[str]
+    ) -> None:
+        found = {
+            name: tuple(file.get_slice(name).get_shape())
+            for name, file in self._home.items()
+            if name not in ignored and not name.endswith(DERIVED)
+        }
+        faults = [
+            *(f"{name} is missing" for name in expected if name not in found),
+            *(f"{name} is unexpected" for name in found if name not in expected),
+            *(
+                f"{name} is {found[name]}, not {shape}"
+                for name, shape in expected.items()
+                if found.get(name, shape) != shape
+            ),
+        ]
+        if faults:
+            raise EngineError(f"weights in {folder} do not fit the model: {'; '.join(faults)}")

@@ -1,0 +1,1 @@
+"""The command line, configuration, launchers and the front door: what a user of draftmesh meets."""

@@ -1,0 +1,120 @@
+"""The one configuration of a service, composed of those of its parts. Sources are read in `settings.py`."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from drafter.config import DrafterConfig
+from drafter.proposers import PROPOSERS
+from orchestrator.front.config import FrontConfig
+from protocol.config import LinkConfig
+from verifier.config import VerifierConfig
+
+OWNED: Final[Mapping[str, Mapping[str, str]]] = {
+    "verifier": {
+        "node_id": "the launcher",
+        "bind": "the launcher",
+        "drafters": "the launcher",
+        "model": "`target`",
+        "dtype": "`dtype`",
+        "link": "`link`",
+        "planner.draft_length": "`draft_length`",
+    },
+    "drafter": {
+        "node_id": "the launcher",
+        "bind": "the launcher",
+        "method": "`method`",
+        "model": "`draft`",
+        "link": "`link`",
+    },
+    "front": {
+        "node_id": "the launcher",
+        "verifiers": "the launcher",
+        "host": "`host`",
+        "port": "`port`",
+        "model": "`target`",
+        "name": "`target`",
+        "link": "`link`",
+    },
+}
+"""Keys of the parts that nobody sets there, and who decides them."""
+
+_BLANK: Final[Mapping[str, Mapping[str, object]]] = {
+    "verifier": {"model": Path()},
+    "drafter": {},
+    "front": {"model": Path(), "name": ""},
+}
+
+
+class Config(BaseModel):
+    """A whole service: what is shared has one key here, the rest of a part lies in its section."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: str = Field("smollm2-135m", description="name or folder of the model that is served")
+    draft: str = Field("", description="name or folder of the draft model; empty: the target")
+    verifiers: int = Field(1, ge=1, le=64, description="verifier processes")
+    drafters: int = Field(2, ge=0, le=256, description="drafter processes")
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "bfloat16", description="of target and draft model"
+    )
+    method: str = Field("suffix", description="drafting method")
+    draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
+    host: str = Field("127.0.0.1", description="where clients are answered")
+    port: int = Field(8000, ge=0, le=65535, description="0 lets the system pick one")
+    launcher: str = Field("local", description="who starts the processes")
+    verifier: VerifierConfig = VerifierConfig(model=Path())
+    drafter: DrafterConfig = DrafterConfig()
+    front: FrontConfig = FrontConfig(model=Path(), name="")
+    link: LinkConfig = LinkConfig()
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        if method not in PROPOSERS:
+            raise ValueError(f"there is no method {method!r}{near(method, PROPOSERS)}")
+        return method
+
+    @field_validator("verifier", "drafter", "front", mode="before")
+    @classmethod
+    def _section(cls, value: Any, info: Any) -> Any:  # noqa: ANN401
+        """Sections are written without the keys that are decided elsewhere."""
+        if not isinstance(value, Mapping):
+            return value
+        for path, owner in OWNED[info.field_name].items():
+            if _holds(value, path):
+                raise ValueError(f"{info.field_name}.{path} is decided by {owner}")
+        return {**_BLANK[info.field_name], **value}
+
+    def shown(self) -> dict[str, Any]:
+        """The values that a user may set, as plain data."""
+        values = self.model_dump(mode="json")
+        for section, paths in OWNED.items():
+            for path in paths:
+                _remove(values[section], path)
+        return values
+
+
+def near(word: str, known: Mapping[str, object]) -> str:
+    """`; did you mean ...?`, or what there is."""
+    if close := get_close_matches(word, known, n=1):
+        return f"; did you mean {close[0]!r}?"
+    return f"; there is {', '.join(sorted(known))}" if known else ""
+
+
+def _holds(values: Mapping[str, Any], path: str) -> bool:
+    head, _, rest = path.partition(".")
+    if head not in values:
+        return False
+    return not rest or (isinstance(values[head], Mapping) and _holds(values[head], rest))
+
+
+def _remove(values: dict[str, Any], path: str) -> None:
+    head, _, rest = path.partition(".")
+    if rest:
+        _remove(values[head], rest)
+    else:
+        values.pop(head, None)

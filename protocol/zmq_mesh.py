@@ -1,0 +1,165 @@
+"""The mesh over ZeroMQ: one ROUTER for those who dial us, one DEALER for each node we dial.
+
+The only file that imports zmq. One thread owns all sockets; only `wake` may be called from another.
+"""
+
+import os
+import select
+from collections.abc import Sequence
+from math import ceil
+from typing import Final, NamedTuple
+
+import zmq
+
+from protocol.errors import LocalError
+from protocol.mesh import Frames, Peer
+
+_FEW: Final = 256  # messages a socket may hold each way before it refuses
+
+
+class _Dialled(NamedTuple):
+    address: str
+
+
+class ZmqMesh:
+    """Keeps the contract of `protocol.mesh.Mesh`. `bind` may end in `:*`; `address` then tells the port.
+
+    Sockets on other addresses than loopback and ipc need `insecure`, until links carry keys.
+    """
+
+    def __init__(
+        self, bind: str = "", max_message: int = 128 << 20, *, insecure: bool = False
+    ) -> None:
+        self._context = zmq.Context(io_threads=1)
+        self._max_message = max_message
+        self._poller = zmq.Poller()
+        self._dealers: dict[_Dialled, zmq.Socket[bytes]] = {}
+        self._router: zmq.Socket[bytes] | None = None
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._poller.register(self._wake_read, zmq.POLLIN)
+        if bind:
+            if not insecure and not is_local(bind):
+                self.close()
+                raise LocalError(
+                    f"{bind} is open to others: bind to loopback or ipc, or say insecure"
+                )
+            self._router = self._socket(zmq.ROUTER)
+            self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self._bind(self._router, bind)
+            self._poller.register(self._router, zmq.POLLIN)
+
+    def _bind(self, router: "zmq.Socket[bytes]", bind: str) -> None:
+        try:
+            router.bind(bind)
+        except zmq.ZMQError as error:
+            self.close()
+            raise LocalError(f"cannot bind {bind}: {error}") from error
+
+    def _socket(self, kind: int) -> "zmq.Socket[bytes]":
+        socket = self._context.socket(kind)
+        for option, value in {
+            zmq.LINGER: 0,
+            zmq.SNDHWM: _FEW,
+            zmq.RCVHWM: _FEW,
+            zmq.MAXMSGSIZE: self._max_message,
+            zmq.IMMEDIATE: 1,
+            zmq.RECONNECT_IVL: 50,
+            zmq.RECONNECT_IVL_MAX: 2000,
+            zmq.HEARTBEAT_IVL: 1000,
+            zmq.HEARTBEAT_TIMEOUT: 3000,
+            zmq.HEARTBEAT_TTL: 3000,
+            zmq.HANDSHAKE_IVL: 3000,
+        }.items():
+            socket.setsockopt(option, value)
+        return socket
+
+    @property
+    def address(self) -> str:
+        if self._router is None:
+            return ""
+        return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def connect(self, address: str) -> Peer:
+        peer = _Dialled(address)
+        if peer not in self._dealers:
+            dealer = self._socket(zmq.DEALER)
+            try:
+                dealer.connect(address)
+            except zmq.ZMQError as error:
+                dealer.close()
+                raise LocalError(f"cannot dial {address}: {error}") from error
+            self._dealers[peer] = dealer
+            self._poller.register(dealer, zmq.POLLIN)
+        return peer
+
+    def disconnect(self, peer: Peer) -> None:
+        dealer = self._dealers.pop(peer, None) if isinstance(peer, _Dialled) else None
+        if dealer is not None:
+            self._poller.unregister(dealer)
+            dealer.close()
+
+    def send(self, peer: Peer, frames: Frames) -> bool:
+        try:
+            if isinstance(peer, _Dialled):
+                self._dealers[peer].send_multipart(frames, zmq.NOBLOCK, copy=_small(frames))
+            elif self._router is not None and isinstance(peer, bytes):
+                self._router.send_multipart([peer, *frames], zmq.NOBLOCK, copy=_small(frames))
+        except (zmq.Again, KeyError):
+            return False
+        except zmq.ZMQError as error:
+            if error.errno in {zmq.EHOSTUNREACH, zmq.ENOTSUP}:
+                return False
+            raise
+        return True
+
+    def drain(self) -> list[tuple[Peer, list[bytes]]]:
+        self._unwake()
+        drained: list[tuple[Peer, list[bytes]]] = []
+        if self._router is not None:
+            for identity, *frames in _messages(self._router):
+                drained.append((identity, frames))
+        for peer, dealer in self._dealers.items():
+            drained.extend((peer, frames) for frames in _messages(dealer))
+        return drained
+
+    def wait(self, seconds: float) -> None:
+        timeout = None if seconds == float("inf") else ceil(max(0.0, seconds) * 1000)
+        self._poller.poll(timeout)
+
+    def wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"!")
+        except BlockingIOError:
+            return  # the pipe is full of wakes already
+
+    def _unwake(self) -> None:
+        if select.select([self._wake_read], [], [], 0)[0]:
+            os.read(self._wake_read, 4096)
+
+    def close(self) -> None:
+        if self._context.closed:
+            return
+        self._context.destroy(linger=0)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine can reach `address`."""
+    return address.startswith(
+        ("ipc://", "inproc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]")
+    )
+
+
+def _small(frames: Frames) -> bool:
+    return sum(map(len, frames)) < 1 << 16
+
+
+def _messages(socket: "zmq.Socket[bytes]") -> Sequence[list[bytes]]:
+    """What is here now: asking for events first spares an exception a call."""
+    messages: list[list[bytes]] = []
+    while len(messages) < _FEW and int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        messages.append(socket.recv_multipart(zmq.NOBLOCK))
+    return messages

@@ -1,0 +1,1 @@
+"""Owns the truth: draft tail, acceptance rules, planner, scheduler, the loop of the target."""

@@ -1,0 +1,94 @@
+"""The verifier process."""
+
+import logging
+import sys
+
+from engine.config import Dtype, EngineConfig
+from engine.errors import EngineError
+from engine.pages import PagePool
+from protocol.endpoint import Endpoint
+from protocol.errors import LocalError
+from protocol.fingerprint import tokenizer_fingerprint
+from protocol.link import Identity
+from protocol.messages import Fingerprint, Limits
+from protocol.process import Control, Peers, announce
+from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.zmq_mesh import ZmqMesh
+from verifier.admission import Admission
+from verifier.config import VerifierConfig
+from verifier.core import VerifierCore
+from verifier.node import VerifierNode
+from verifier.planner import PLANNERS
+
+log = logging.getLogger("verifier")
+
+
+def main() -> None:
+    """Load the target, bind the mesh, serve until drained or stopped."""
+    config, supervised = arguments("verifier", VerifierConfig, sys.argv[1:])
+    control = Control(supervised=supervised)
+    announce("loading", node_id=config.node_id)
+    try:
+        node = build(config)
+    except (EngineError, LocalError) as error:
+        announce("failed", node_id=config.node_id, detail={"error": str(error)})
+        fail(str(error))
+    control.on_command(node.endpoint.mesh.wake)
+    if config.drafters:
+        node.command(Peers(config.drafters))
+    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+    try:
+        run(node, control, config.drain_seconds)
+    finally:
+        node.endpoint.close()
+
+
+def build(config: VerifierConfig) -> VerifierNode:
+    """A verifier on ZeroMQ with the real engine, ready to take turns."""
+    import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
+
+    from engine.models.config import ModelConfig  # noqa: PLC0415
+    from engine.runner import Engine, pages_for  # noqa: PLC0415
+    from engine.weights import fingerprint  # noqa: PLC0415
+    from verifier.acceptance import RULES  # noqa: PLC0415
+    from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
+    from verifier.worker import EngineWorker  # noqa: PLC0415
+
+    torch.set_num_threads(config.threads)
+    model = ModelConfig.read(config.model)
+    dtype: Dtype = config.dtype
+    pages = pages_for(config.kv_bytes, model, config.page_size, dtype)
+    longest = min(config.context or model.positions, pages * config.page_size)
+    engine = Engine.load(
+        config.model,
+        EngineConfig(
+            pages=pages,
+            max_context=longest,
+            dtype=dtype,
+            page_size=config.page_size,
+            attention=config.attention,
+        ),
+    )
+    tokenizer = load_tokenizer(config.model)
+    vocabulary = min(model.vocab, tokenizer.get_vocab_size())
+    weights = fingerprint(config.model)
+    log.info("target %s weights %s, %d pages, context %d", config.model, weights, pages, longest)
+    core = VerifierCore(
+        config,
+        Admission(longest, vocabulary, frozenset(model.eos_ids), config.rule),
+        PagePool(pages, config.page_size),
+        PLANNERS[config.planner.name](config.planner),
+        lambda: StreamDetokenizer(tokenizer),
+    )
+    identity = Identity(
+        role="verifier",
+        node_id=config.node_id,
+        fingerprint=Fingerprint(weights, tokenizer_fingerprint(config.model), vocabulary),
+        limits=Limits(context=longest, requests=config.scheduler.max_running),
+    )
+    endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
+    return VerifierNode(core, endpoint, EngineWorker(engine, RULES[config.rule]), clock)
+
+
+if __name__ == "__main__":
+    main()

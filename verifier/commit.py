@@ -1,0 +1,105 @@
+"""Committing: the one place where tokens become final, one at a time, in order. Pure.
+
+Whatever ends a choice (an end token, a stop token, a stop text, the length) ends it at the first position that says so.
+Token ids, text, usage, KV and the drafter's mirror all follow from that one cut.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from protocol.messages import Ending
+
+
+class Detokenizer(Protocol):
+    """Token ids in, text out, as soon as no later token can change it."""
+
+    def step(self, token: int) -> str:
+        """The text that became certain with this token, possibly none."""
+
+
+class Output:
+    """The committed output of one choice. `finish` is the reason of its end, once there is one."""
+
+    __slots__ = ("_detokenizer", "_end_tokens", "_ending", "_hold", "finish", "text", "tokens")
+
+    def __init__(
+        self, ending: Ending, end_tokens: frozenset[int], detokenizer: Detokenizer
+    ) -> None:
+        self.tokens: list[int] = []
+        self.text = ""
+        self.finish = ""
+        self._ending = ending
+        self._end_tokens = frozenset(ending.stop_token_ids) | (
+            frozenset() if ending.ignore_eos else end_tokens
+        )
+        self._detokenizer = detokenizer
+        self._hold = max(map(len, ending.stop), default=1) - 1
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Tokens that end this choice; they must not be drawn before `min_tokens`."""
+        return self._end_tokens
+
+    @property
+    def room(self) -> int:
+        """Output tokens that may still be committed."""
+        return 0 if self.finish else self._ending.max_tokens - len(self.tokens)
+
+    @property
+    def min_tokens(self) -> int:
+        return self._ending.min_tokens
+
+    @property
+    def certain(self) -> int:
+        """Characters of `text` that no later token can take back."""
+        if self.finish:
+            return len(self.text)
+        return len(self.text) - _partial_stop(self.text, self._ending.stop, self._hold)
+
+    def commit(self, tokens: Sequence[int]) -> list[int]:
+        """Take tokens until something ends the choice; returns those that were taken."""
+        taken: list[int] = []
+        for token in tokens:
+            if self.finish:
+                break
+            self._commit_one(token)
+            taken.append(token)
+        return taken
+
+    def _commit_one(self, token: int) -> None:
+        self.tokens.append(token)
+        early = len(self.tokens) < self._ending.min_tokens
+        if token in self._end_tokens and not early:
+            if self._ending.include_stop and token in self._ending.stop_token_ids:
+                self.text += self._detokenizer.step(token)
+            self.finish = "stop"
+            return
+        piece = self._detokenizer.step(token)
+        searched = max(0, len(self.text) - self._hold)
+        self.text += piece
+        if piece and not early and self._cut_at_stop(searched):
+            self.finish = "stop"
+        elif len(self.tokens) >= self._ending.max_tokens:
+            self.finish = "length"
+
+    def _cut_at_stop(self, searched: int) -> bool:
+        """Cut the text at the earliest stop text that ends in it; of two at one place the first listed wins."""
+        found = [
+            (place, order, stop)
+            for order, stop in enumerate(self._ending.stop)
+            if (place := self.text.find(stop, searched)) >= 0
+        ]
+        if not found:
+            return False
+        place, _, stop = min(found)
+        self.text = self.text[: place + len(stop) if self._ending.include_stop else place]
+        return True
+
+
+def _partial_stop(text: str, stops: Sequence[str], longest: int) -> int:
+    """How many characters at the end of `text` may be the beginning of a stop text."""
+    for size in range(min(longest, len(text)), 0, -1):
+        end = text[len(text) - size :]
+        if any(len(stop) > size and stop.startswith(end) for stop in stops):
+            return size
+    return 0

@@ -1,0 +1,55 @@
+"""What an operator may set about a verifier."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from protocol.config import LinkConfig
+
+
+class PlannerConfig(BaseModel):
+    """How many tail tokens of a request are worth verifying."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("fixed", description="a name in the planner table")
+    draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
+    patience: float = Field(
+        0.002, ge=0, description="seconds a step may wait for a tail that is expected"
+    )
+
+
+class SchedulerConfig(BaseModel):
+    """Continuous batching: what runs at once, and how long one forward may take."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_running: int = Field(64, ge=1, description="choices decoded at once")
+    max_waiting: int = Field(1024, ge=0, description="choices that may wait; more are refused")
+    forward_seconds: float = Field(0.25, gt=0, description="bound of one forward; chunks follow it")
+    max_chunk: int = Field(512, ge=16, description="new tokens in one forward at most")
+
+
+class VerifierConfig(BaseModel):
+    """One verifier process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    node_id: str = "verifier-0"
+    bind: str = Field(
+        "tcp://127.0.0.1:*", description="mesh address; * lets the system pick the port"
+    )
+    model: Path = Field(description="folder with config, safetensors and tokenizer")
+    drafters: tuple[str, ...] = Field((), description="mesh addresses of drafters")
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    rule: str = Field("match", description="a name in the table of acceptance rules")
+    attention: str = Field("sdpa", description="a name in the table of attention backends")
+    threads: int = Field(2, ge=1, description="threads of the target's forward")
+    page_size: int = Field(16, ge=1, description="positions a KV page holds")
+    kv_bytes: int = Field(1 << 30, ge=1 << 20, description="memory for KV pages")
+    context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
+    planner: PlannerConfig = PlannerConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
+    link: LinkConfig = LinkConfig()

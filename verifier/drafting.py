@@ -1,0 +1,202 @@
+"""The verifier's side of speculation: who drafts for whom, what drafters are told, what they answered. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from protocol.errors import PeerError
+from protocol.link import LinkUp
+from protocol.messages import (
+    AnyMessage,
+    DraftClose,
+    DraftSync,
+    DraftTailStream,
+    Heartbeat,
+    Refuse,
+    VerifyCommit,
+)
+from protocol.outbox import Outbox
+from verifier.generation import Binding, Generation
+from verifier.planner import Planner
+from verifier.roster import Roster
+from verifier.tail import DraftTail, Row
+
+
+class Drafting:
+    """Bindings between generations and drafters. Whatever goes wrong here costs speed, never a token."""
+
+    def __init__(self, planner: Planner, vocabulary: int, counters: Counter[str]) -> None:
+        self.roster = Roster()
+        self.outbox: Outbox[Generation] = Outbox()
+        self._planner = planner
+        self._vocabulary = vocabulary
+        self._counters = counters
+        self._patient_until = 0.0
+
+    # --- links ----------------------------------------------------------------------------------
+
+    def link_up(self, up: LinkUp) -> None:
+        self.roster.add(up)
+
+    def link_down(self, link: int, generations: Iterable[Generation]) -> None:
+        """All that was bound there is unbound at once."""
+        self.roster.remove(link)
+        self.outbox.drop(link)
+        for generation in generations:
+            if generation.binding and generation.binding.drafter.link == link:
+                generation.binding = None
+
+    def heard(self, link: int, heartbeat: Heartbeat) -> None:
+        self.roster.heard(link, heartbeat)
+
+    # --- bindings ---------------------------------------------------------------------------------
+
+    def bind(self, generations: Iterable[Generation], now: float) -> None:
+        """Give a drafter to every generation that has none and may have one."""
+        if not self._planner.wanted or not len(self.roster):
+            return
+        for generation in generations:
+            if generation.binding is not None:
+                continue
+            drafter = self.roster.choose(len(generation.line), generation.waits, now)
+            if drafter is None:
+                continue
+            generation.epoch += 1
+            tail = DraftTail(generation.output.tokens, self._vocabulary)
+            generation.binding = Binding(drafter, generation.epoch, tail)
+            drafter.bound += 1
+            self.outbox.news(drafter.link, generation.id, generation)
+
+    def unbind(self, generation: Generation, reason: str) -> None:
+        """The drafter is told, if it ever heard of the request. Idempotent."""
+        binding = generation.binding
+        if binding is None:
+            return
+        generation.binding = None
+        binding.drafter.bound -= 1
+        self.outbox.forget(binding.drafter.link, generation.id)
+        if binding.told is not None:
+            close = DraftClose(generation.id, binding.epoch, reason)
+            self.outbox.note(binding.drafter.link, close)
+
+    def committed(self, generation: Generation, tokens: list[int]) -> None:
+        """These tokens became final: the tail settles, the drafter will be told."""
+        binding = generation.binding
+        if binding is None:
+            return
+        binding.tail.commit(tokens)
+        if binding.drafter.takes_length(len(generation.line)):
+            self.outbox.news(binding.drafter.link, generation.id, generation)
+        else:
+            self.unbind(generation, "context")
+            generation.waits.refused(binding.drafter.link, "context", 0.0)
+
+    # --- what drafters say --------------------------------------------------------------------------
+
+    def row(self, link: int, row: DraftTailStream, known: Generation | None, now: float) -> None:
+        """A row for `known`, the generation of that number; what is stale is counted and dropped."""
+        generation = self._current(link, row.epoch, known)
+        if generation is None or generation.binding is None:
+            return
+        binding = generation.binding
+        try:
+            if binding.tail.receive(row) is Row.CUT:
+                self._counters["rows_cut"] += 1
+        except PeerError:
+            self._counters["rows_faulty"] += 1
+            self.unbind(generation, "fault")
+            generation.waits.refused(link, "fault", now)
+            return
+        if binding.tail.answered and now < self._patient_until:
+            binding.drafter.answered(in_time=True)
+
+    def refused(self, link: int, refuse: Refuse, known: Generation | None, now: float) -> None:
+        """The drafter will not have this request: it waits before it binds there again."""
+        self._counters[f"refused_{refuse.code[:32]}"] += 1
+        generation = self._current(link, refuse.epoch, known)
+        if generation is not None:
+            self.unbind(generation, "refused")
+            generation.waits.refused(link, refuse.code, now)
+
+    def _current(self, link: int, epoch: int, known: Generation | None) -> Generation | None:
+        if known is None:
+            self._counters["rows_unknown_request"] += 1
+            return None
+        binding = known.binding
+        if binding is None or binding.drafter.link != link or binding.epoch != epoch:
+            self._counters["rows_other_epoch"] += 1
+            return None
+        return known
+
+    # --- patience -----------------------------------------------------------------------------------
+
+    def stepped(self, now: float) -> None:
+        """A step ended: from now on, tails may be waited for as long as the planner has patience."""
+        self._patient_until = now + self._planner.patience if self._planner.patience else 0.0
+
+    def worth_waiting(self, running: Iterable[Generation], now: float) -> bool:
+        """Whether tails are on their way that are worth the planned patience."""
+        if not self._patient_until:
+            return False
+        late = [
+            each.binding.drafter
+            for each in running
+            if each.binding is not None and each.todo == 1 and self._expects(each.binding)
+        ]
+        if late and now < self._patient_until:
+            if any(drafter.worth_waiting() for drafter in late):
+                return True
+        elif late:
+            for drafter in late:
+                drafter.answered(in_time=False)
+        self._patient_until = 0.0
+        return False
+
+    def _expects(self, binding: Binding) -> bool:
+        return not binding.tail.answered and not self._planner.enough(len(binding.tail.ahead))
+
+    @property
+    def patient_until(self) -> float:
+        """When waiting ends; 0 if nobody waits."""
+        return self._patient_until
+
+    # --- what drafters are told -----------------------------------------------------------------------
+
+    def tell(self, generation: Generation) -> Iterator[AnyMessage]:
+        """What the drafter of this generation must know, all of it in one message."""
+        binding = generation.binding
+        if binding is None:
+            return
+        output = generation.output.tokens
+        max_ahead = self._max_ahead(binding)
+        if binding.told is None:
+            yield DraftSync(
+                request=generation.id,
+                epoch=binding.epoch,
+                prompt=generation.submit.tokens,
+                output=tuple(output),
+                max_ahead=max_ahead,
+                sampling=generation.submit.sampling,
+                adapter=generation.submit.adapter,
+                choice=generation.choice,
+                trace=generation.submit.trace,
+            )
+        elif binding.told < len(output):
+            yield VerifyCommit(
+                request=generation.id,
+                epoch=binding.epoch,
+                start=binding.told,
+                tokens=tuple(output[binding.told :]),
+                max_ahead=max_ahead,
+            )
+        else:
+            return
+        binding.told = len(output)
+        binding.tail.grant(max_ahead)
+
+    def _max_ahead(self, binding: Binding) -> int:
+        """A fixed bound would cap the speed at that many tokens a round trip: what is on its way is added."""
+        tail = binding.tail
+        outstanding = tail.committed - tail.base if tail.base >= 0 else 0
+        wanted = self._planner.wanted + outstanding
+        limit = binding.drafter.limits.max_ahead
+        return min(wanted, limit) if limit else wanted

@@ -1,0 +1,58 @@
+"""The state of one choice of one request on the verifier. Data, with what can be derived from it."""
+
+from dataclasses import dataclass, field
+
+from engine.pages import PagedSequence
+from protocol.messages import Submit
+from verifier.commit import Output
+from verifier.roster import Drafter, Waits
+from verifier.tail import DraftTail
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """A request bound to a drafter. `told` counts the output tokens that were said; None: not opened yet."""
+
+    drafter: Drafter
+    epoch: int
+    tail: DraftTail
+    told: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    """`line` is prompt + committed output; its last token is the anchor, whose target KV is not written yet.
+
+    `sequence` is None while the choice waits (or was preempted and waits again).
+    """
+
+    id: int
+    front: int
+    submit: Submit
+    choice: int
+    arrived: float
+    output: Output
+    line: list[int]
+    sequence: PagedSequence | None = None
+    binding: Binding | None = None
+    epoch: int = 0
+    waits: Waits = field(default_factory=Waits)
+    cached: int = 0
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    marks: list[bool] = field(
+        default_factory=list
+    )  # for each output token: was it an accepted draft
+    sent_tokens: int = 0
+    sent_text: int = 0
+
+    @property
+    def todo(self) -> int:
+        """Tokens of the line whose target KV is not computed; 1 in steady decoding: the anchor."""
+        return len(self.line) - (self.sequence.computed if self.sequence else 0)
+
+    @property
+    def deadline(self) -> float:
+        seconds = self.submit.deadline
+        return float("inf") if seconds is None else self.arrived + seconds

@@ -1,0 +1,104 @@
+"""The drafters a verifier has links with, and who drafts for whom: least loaded, then sticky. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol.link import LinkUp
+from protocol.messages import Heartbeat, Limits
+
+NEVER: Final = float("inf")
+FIRST_WAIT: Final = 0.25
+LONGEST_WAIT: Final = 30.0
+PROBE_EVERY: Final = 32
+"""A drafter that does not answer in time is waited for again once in so many rounds, to see whether that changed."""
+
+
+@dataclass(slots=True, eq=False)
+class Drafter:
+    """One live link. `bound` counts requests bound to it; `prompt` is how often it answers within the patience."""
+
+    link: int
+    node_id: str
+    method: str
+    limits: Limits
+    draining: bool = False
+    bound: int = 0
+    prompt: float = 1.0
+    _skipped: int = 0
+
+    def answered(self, *, in_time: bool) -> None:
+        self.prompt += 0.1 * (in_time - self.prompt)
+
+    def worth_waiting(self) -> bool:
+        """Mostly prompt, or due for another look."""
+        if self.prompt >= 0.5:
+            return True
+        self._skipped = (self._skipped + 1) % PROBE_EVERY
+        return self._skipped == 0
+
+    def takes_length(self, length: int) -> bool:
+        """Whether prompt and output of `length` tokens leave room for a guess."""
+        return not self.limits.context or length < self.limits.context
+
+    def takes(self, length: int) -> bool:
+        """Whether one more request, of `length` tokens, fits its limits."""
+        full = self.limits.requests and self.bound >= self.limits.requests
+        return not self.draining and not full and self.takes_length(length)
+
+
+@dataclass(slots=True)
+class Waits:
+    """When one request may bind to which link again."""
+
+    until: dict[int, tuple[float, float]] = field(default_factory=dict)  # link: (time, wait)
+
+    def refused(self, link: int, code: str, now: float) -> None:
+        if code == "context":
+            self.until[link] = (NEVER, NEVER)
+            return
+        _, before = self.until.get(link, (0.0, FIRST_WAIT / 2))
+        wait = min(2 * before, LONGEST_WAIT)
+        self.until[link] = (now + wait, wait)
+
+    def over(self, link: int, now: float) -> bool:
+        return now >= self.until.get(link, (0.0, 0.0))[0]
+
+    def deadline(self, now: float) -> float:
+        """When the next wait ends."""
+        return min((time for time, _ in self.until.values() if time > now), default=NEVER)
+
+
+class Roster:
+    """All live drafters, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._drafters: dict[int, Drafter] = {}
+
+    def __len__(self) -> int:
+        return len(self._drafters)
+
+    def __contains__(self, link: int) -> bool:
+        return link in self._drafters
+
+    def get(self, link: int) -> Drafter | None:
+        return self._drafters.get(link)
+
+    def add(self, up: LinkUp) -> None:
+        self._drafters[up.link] = Drafter(up.link, up.node_id, up.method, up.limits)
+
+    def remove(self, link: int) -> None:
+        self._drafters.pop(link, None)
+
+    def heard(self, link: int, heartbeat: Heartbeat) -> None:
+        drafter = self._drafters.get(link)
+        if drafter is not None:
+            drafter.draining = heartbeat.state == "draining"
+
+    def choose(self, length: int, waits: Waits, now: float) -> Drafter | None:
+        """The least loaded drafter that may take a request of `length` tokens now."""
+        able = (
+            drafter
+            for drafter in self._drafters.values()
+            if drafter.takes(length) and waits.over(drafter.link, now)
+        )
+        return min(able, key=lambda drafter: drafter.bound, default=None)

@@ -1,0 +1,174 @@
+"""Continuous batching: who computes what in the next forward. Pure.
+
+One step mixes decoding rows (the anchor and its drafts) with chunks of prompts. A row is always "the tokens of the
+line that are not computed yet, then drafts", so a prompt's last chunk, a window and a plain token are one case. A
+choice that lost its pages comes back through the same door: its line is computed again.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.pages import OutOfPages, PagePool
+from verifier.config import SchedulerConfig
+from verifier.generation import Generation
+from verifier.planner import Candidate, Planner
+from verifier.step import Step, Work
+
+
+@dataclass(slots=True)
+class Chunking:
+    """How many tokens a forward may have so that it stays under its bound: halves when late, doubles when early."""
+
+    config: SchedulerConfig
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.tokens = min(256, self.config.max_chunk)
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        """A forward of so many tokens took so long."""
+        bound = self.config.forward_seconds
+        if seconds > bound:
+            self.tokens = max(16, min(self.tokens, tokens) // 2)
+        elif 2 * tokens > self.tokens and seconds < bound / 3:
+            self.tokens = min(2 * self.tokens, self.config.max_chunk)
+
+
+class Scheduler:
+    """Waiting and running choices over one pool of pages."""
+
+    def __init__(
+        self, config: SchedulerConfig, planner: Planner, pool: PagePool, context: int
+    ) -> None:
+        self._config = config
+        self._planner = planner
+        self._context = context
+        self.pool = pool
+        self.chunking = Chunking(config)
+        self.running: list[Generation] = []
+        self.waiting: list[Generation] = []
+        self.preemptions = 0
+
+    def __len__(self) -> int:
+        return len(self.running) + len(self.waiting)
+
+    def full(self, choices: int) -> bool:
+        """So many further choices may not wait."""
+        return len(self) + choices > self._config.max_running + self._config.max_waiting
+
+    def add(self, generation: Generation) -> None:
+        """Let a choice wait: by priority, then by arrival."""
+        self.waiting.append(generation)
+        self.waiting.sort(key=lambda each: (-each.submit.priority, each.id))
+
+    def remove(self, generation: Generation) -> None:
+        """Free whatever the choice holds. Idempotent."""
+        if generation.sequence is not None:
+            self.pool.release(generation.sequence)
+            generation.sequence = None
+        for queue in (self.running, self.waiting):
+            if generation in queue:
+                queue.remove(generation)
+
+    def plan(self) -> Step | None:
+        """The next forward, with its pages reserved; None when there is nothing to compute."""
+        self._admit()
+        decoding = [each for each in self.running if each.todo == 1]
+        prompts = [each for each in self.running if each.todo > 1]
+        budget = max(0, self.chunking.tokens - len(decoding))
+        lengths = self._lengths(decoding, budget // 2 if prompts else budget)
+        works: dict[int, Work] = {}
+        for generation, length in zip(decoding, lengths, strict=True):
+            self._place(works, generation, 1, length)
+        budget -= sum(lengths)
+        for generation in prompts:
+            count = min(generation.todo, budget)
+            if count <= 0:
+                break
+            if self._place(works, generation, count, 0):
+                budget -= count
+        rows = tuple(works[each.id] for each in self.running if each.id in works)
+        return Step(rows) if rows else None
+
+    def _lengths(self, decoding: Sequence[Generation], budget: int) -> list[int]:
+        candidates = [
+            Candidate(
+                available=len(each.binding.tail.ahead) if each.binding else 0,
+                limit=min(each.output.room - 1, self._context - len(each.line) - 1),
+                confidences=each.binding.tail.confidences if each.binding else (),
+            )
+            for each in decoding
+        ]
+        return self._planner.lengths(candidates, budget)
+
+    def _admit(self) -> None:
+        while self.waiting and len(self.running) < self._config.max_running:
+            generation = self.waiting[0]
+            if not self._fits(generation):
+                return
+            generation.sequence = self.pool.open(generation.line, generation.submit.adapter)
+            if not generation.output.tokens:
+                generation.cached = generation.sequence.computed
+            self.running.append(self.waiting.pop(0))
+
+    def _fits(self, generation: Generation) -> bool:
+        """Pages for its line and one more; a choice that is alone always fits (its limits were checked)."""
+        pages = len(generation.line) // self.pool.page_size + 2
+        return pages <= self.pool.free or not self.running
+
+    def _place(
+        self, works: dict[int, Work], generation: Generation, count: int, drafts: int
+    ) -> bool:
+        """Reserve pages for a row: without its drafts, then at the cost of later choices, before giving it up."""
+        if generation.sequence is None:
+            return False  # preempted by a row before it
+        start = generation.sequence.computed
+        for length in dict.fromkeys((drafts, 0)):
+            if self._reserve(generation, start + count + length):
+                works[generation.id] = _work(generation, start, count, length)
+                return True
+        for victim in self._victims(generation):
+            works.pop(victim.id, None)
+            self._preempt(victim)
+            if self._reserve(generation, start + count):
+                works[generation.id] = _work(generation, start, count, 0)
+                return True
+        self._preempt(generation)
+        return False
+
+    def _reserve(self, generation: Generation, length: int) -> bool:
+        assert generation.sequence is not None
+        try:
+            self.pool.reserve(generation.sequence, length)
+        except OutOfPages:
+            return False
+        return True
+
+    def _victims(self, generation: Generation) -> Iterable[Generation]:
+        """Who may lose its pages to `generation`: those behind it in the queue, the last one first."""
+        return reversed(self.running[self.running.index(generation) + 1 :])
+
+    def _preempt(self, generation: Generation) -> None:
+        self.preemptions += 1
+        self.remove(generation)
+        self.waiting.insert(0, generation)
+
+
+def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
+    assert generation.sequence is not None
+    line = generation.line
+    tail = generation.binding.tail.ahead[:drafts] if generation.binding and drafts else []
+    last = start + count == len(line)
+    output = generation.output
+    return Work(
+        request=generation.id,
+        tokens=(*line[start : start + count], *tail),
+        start=start,
+        pages=tuple(generation.sequence.pages),
+        drafts=drafts,
+        draws=drafts + 1 if last else 0,
+        sampling=generation.submit.sampling,
+        choice=generation.choice,
+        banned=output.end_tokens if len(output.tokens) + 1 < output.min_tokens else frozenset(),
+        banned_draws=max(0, output.min_tokens - len(output.tokens) - 1),
+    )

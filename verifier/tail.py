@@ -1,0 +1,119 @@
+"""The draft tail: a drafter's line of guesses as the verifier knows it. Pure.
+
+Output positions split at `agreed`, the tokens that both sides hold. After it lie either `owed` tokens (committed here,
+not yet confirmed by the drafter) or `ahead` (guesses beyond the committed prefix), never both. The invariant that makes
+rejection sampling lossless: every token in `ahead` was drafted from exactly the committed prefix followed by the tokens
+before it in `ahead`. Numbered rules: `docs/protocol.md`.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from protocol.errors import PeerError
+from protocol.messages import DraftTailStream
+
+
+class Row(StrEnum):
+    """What became of a row."""
+
+    TAKEN = "taken"
+    CUT = "cut"  # it continues a line that a commit has cut
+
+
+class DraftTail:
+    """The line of one drafter for one request, opened when `final` was the committed output.
+
+    `vocabulary` bounds token ids. `granted` is the largest `max_ahead` that the drafter was told.
+    """
+
+    __slots__ = ("agreed", "ahead", "base", "confidences", "cut", "final", "granted", "vocabulary")
+
+    def __init__(self, final: Sequence[int], vocabulary: int) -> None:
+        self.final = list(final)
+        self.vocabulary = vocabulary
+        self.agreed = len(self.final)
+        self.ahead: list[int] = []
+        self.confidences: list[float] = []  # one for each of `ahead`, or none at all
+        self.cut = False  # a commit contradicted the line and the drafter has not answered it yet
+        self.base = (
+            -1
+        )  # committed tokens known to the drafter in its newest row; -1 before the first
+        self.granted = 0
+
+    @property
+    def committed(self) -> int:
+        return len(self.final)
+
+    @property
+    def owed(self) -> int:
+        """Committed tokens that the drafter's line does not hold yet."""
+        return len(self.final) - self.agreed
+
+    @property
+    def answered(self) -> bool:
+        """Whether the drafter's newest row knew every commit."""
+        return self.base == len(self.final)
+
+    def grant(self, max_ahead: int) -> None:
+        """The drafter is told that it may hold this many guesses."""
+        self.granted = max(self.granted, max_ahead)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """These output tokens are final now."""
+        self.final.extend(tokens)
+        self._settle()
+
+    def receive(self, row: DraftTailStream) -> Row:
+        """Take a row of this request and epoch; a PeerError changes nothing."""
+        self._check(row)
+        agreed = max(self.agreed, row.base)
+        end = agreed if row.base > self.agreed else agreed + len(self.ahead)
+        if row.start > end:
+            if self.cut and row.base <= self.agreed:
+                return Row.CUT
+            raise PeerError(f"row starts at {row.start}, the line ends at {end}")
+        self.base = max(self.base, row.base)
+        if row.base > self.agreed:
+            self._clear(agreed)
+        if row.start < self.agreed:
+            self._clear(row.start)
+        offset = row.start - self.agreed
+        self.ahead[offset:] = row.tokens
+        if len(row.confidences) == len(row.tokens) and len(self.confidences) >= offset:
+            self.confidences[offset:] = row.confidences
+        else:
+            self.confidences.clear()
+        self.cut = False
+        self._settle()
+        return Row.TAKEN
+
+    def _check(self, row: DraftTailStream) -> None:
+        count = len(row.tokens)
+        if row.base > self.committed:
+            raise PeerError(f"row knows {row.base} committed tokens, only {self.committed} exist")
+        if row.start + count > row.base + self.granted:
+            raise PeerError(
+                f"row ends at {row.start + count}, granted was {row.base} + {self.granted}"
+            )
+        if count and max(row.tokens) >= self.vocabulary:
+            raise PeerError(f"token {max(row.tokens)} is not below {self.vocabulary}")
+        if row.confidences and len(row.confidences) != count:
+            raise PeerError(f"{len(row.confidences)} confidences for {count} tokens")
+
+    def _clear(self, agreed: int) -> None:
+        self.agreed = agreed
+        self.ahead.clear()
+        self.confidences.clear()
+        self.cut = False
+
+    def _settle(self) -> None:
+        """Compare what is owed with what was guessed, in order, until one of them is used up."""
+        same = 0
+        for guess, final in zip(self.ahead, self.final[self.agreed :], strict=False):
+            if guess != final:
+                self._clear(self.agreed + same)
+                self.cut = True
+                return
+            same += 1
+        self.agreed += same
+        del self.ahead[:same], self.confidences[:same]
