@@ -61,6 +61,9 @@ class DrafterConfig(BaseModel):
         None, description="folder of the draft model, for methods that have one"
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    kv_bytes: int = Field(
+        1 << 30, ge=1 << 16, description="memory for the KV pages of the draft model"
+    )
     script: Path | None = Field(None, description="JSON file of the scripted proposer")
     suffix: SuffixConfig = SuffixConfig()
     ngram: NgramConfig = NgramConfig()

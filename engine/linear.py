@@ -14,7 +14,7 @@ Linear = Callable[[Tensor], Tensor]
 AddedLinear = Callable[[Tensor, Tensor], Tensor]
 
 # oneDNN blocks a weight for a batch size; blocks for this one are as good for 1 and better for 64.
-PACKED_FOR: Final = 16
+PACKED_FOR: Final = 1
 
 
 class Products(Protocol):

@@ -117,7 +117,7 @@ class Codec:
     def _tensor(data: bytes | memoryview, dtype: str, shape: tuple[object, ...]) -> Tensor:
         if dtype not in ITEMSIZE:
             raise msgspec.ValidationError(f"tensor: no dtype {dtype[:32]!r}")
-        sizes = tuple(size for size in shape if type(size) is int and size >= 0)
+        sizes = tuple(size for size in shape if type(size) is int and size > 0)
         if len(sizes) != len(shape) or len(shape) > MAX_DIMENSIONS:
             raise msgspec.ValidationError("tensor: shape is not a list of a few sizes")
         if nbytes(dtype, sizes) != len(data):

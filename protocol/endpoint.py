@@ -83,8 +83,9 @@ class Endpoint:
         events, outgoing = lane.side.receive(frame, now)
         if not events and frame.kind in {Kind.BEAT, Kind.DATA}:
             self.counters["frames_dropped"] += 1
+        self._note(events, lane)  # first: what an ended link held must not stand in the way
         self._post(lane, outgoing)
-        return self._note(events, lane)
+        return events
 
     def _note(self, events: list[Event], lane: _Lane) -> list[Event]:
         for event in events:

@@ -109,6 +109,7 @@ class Channel:
         "sent",
         "sizes",
         "unacked_bytes",
+        "unsaid_bytes",
         "window",
     )
 
@@ -123,6 +124,7 @@ class Channel:
             deque()
         )  # (link_seq, bytes) of unacknowledged data frames
         self.unacked_bytes = 0
+        self.unsaid_bytes = 0  # read, and not acknowledged yet
         self.heard_at = now
         self.said_at = now
 
@@ -135,6 +137,7 @@ class Channel:
         """The next frame of this direction; the caller must send it or end the link."""
         self.sent += 1
         self.said_ack = self.read
+        self.unsaid_bytes = 0
         self.said_at = now
         return Outgoing(kind, self.link, self.sent, self.read, messages)
 
@@ -150,6 +153,7 @@ class Channel:
         if frame.seq != self.read + 1 or frame.ack > self.sent:
             return Reading.HOLE
         self.read = frame.seq
+        self.unsaid_bytes += frame.size
         self.heard_at = now
         self.acked = max(self.acked, frame.ack)
         while self.sizes and self.sizes[0][0] <= self.acked:
@@ -161,6 +165,7 @@ class Channel:
         return (
             now >= self.said_at + config.beat
             or 2 * (self.read - self.said_ack) >= config.window_frames
+            or 2 * self.unsaid_bytes >= config.window_bytes
         )
 
     def silent(self, config: LinkConfig, now: float) -> bool:

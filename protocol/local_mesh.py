@@ -50,6 +50,11 @@ class LocalNetwork:
         if node is not None:
             node._dead = True  # noqa: SLF001
 
+    def leave(self, node: "LocalMesh") -> None:
+        """This node is gone; a newer one at its address stays."""
+        if self._nodes.get(node.address) is node:
+            self.kill(node.address)
+
     def cut(self, source: str, target: str) -> None:
         """Nothing sent from `source` arrives at `target` until `heal`."""
         self._cuts.add((source, target))
@@ -117,9 +122,15 @@ class LocalMesh:
         return drained
 
     def wait(self, seconds: float) -> None:
+        until = self._network.clock() + seconds
         with self._arrived:
-            self._arrived.wait_for(lambda: self._woken or bool(self._inbox), max(0.0, seconds))
+            while not self._woken and (left := self._due(until) - self._network.clock()) > 0:
+                self._arrived.wait(None if left == float("inf") else left)
             self._woken = False
+
+    def _due(self, until: float) -> float:
+        """When the first message arrives, or `until`."""
+        return min(until, self._inbox[0][0]) if self._inbox else until
 
     def wake(self) -> None:
         with self._arrived:
@@ -127,4 +138,4 @@ class LocalMesh:
             self._arrived.notify()
 
     def close(self) -> None:
-        self._network.kill(self._address)
+        self._network.leave(self)

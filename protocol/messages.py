@@ -14,8 +14,8 @@ PROTOCOL_VERSION: Final = 1
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """A length, position or token id."""
-Number = Annotated[int, Meta(ge=0, le=2**64 - 1)]
-"""A dial, a link, a request: any unsigned 64-bit number."""
+Number = Annotated[int, Meta(ge=0)]
+"""A dial, a link, a request: any unsigned 64-bit number (MessagePack has no larger ones)."""
 Tokens = tuple[Count, ...]
 Text = Annotated[str, Meta(max_length=4096)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -44,7 +44,7 @@ class Window(Part, frozen=True):
     """How much the reader lets be unacknowledged: data frames and their payload bytes."""
 
     frames: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 64
-    bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 8 << 20
+    bytes: Annotated[int, Meta(ge=1)] = 8 << 20
 
 
 class Limits(Part, frozen=True):
@@ -142,8 +142,8 @@ class Submit(Message, frozen=True):
     sampling: Sampling = Sampling()
     choices: Annotated[int, Meta(ge=1, le=128)] = 1
     adapter: Text = ""
-    priority: int = 0
-    deadline: float | None = None
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    deadline: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
     trace: Text = ""
 
 

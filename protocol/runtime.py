@@ -10,7 +10,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from protocol.process import Command, Control
+from protocol.process import Command, Control, Drain
 
 clock: Final[Callable[[], float]] = time.monotonic
 
@@ -58,10 +58,11 @@ def run(node: Node, control: Control, drain_seconds: float) -> None:
     while not node.stopped:
         for command in control.drain():
             node.command(command)
-            cut = min(cut, clock() + drain_seconds)
+            if isinstance(command, Drain):
+                cut = min(cut, clock() + drain_seconds)
         if clock() >= cut:
             return
-        if not node.turn():
+        if not node.turn() and not node.stopped:
             node.pause()
 
 

@@ -22,7 +22,7 @@ def nbytes(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 class Tensor:
-    """Raw values; `data` holds exactly itemsize x product(shape) bytes, row-major, little-endian.
+    """Raw values; `data` holds exactly itemsize x product(shape) bytes, row-major, little-endian. Never empty.
 
     Not a dataclass on purpose: the codec must see a foreign type to move the bytes into a frame of their own.
     """
@@ -32,7 +32,7 @@ class Tensor:
     def __init__(self, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
         if dtype not in ITEMSIZE:
             raise LocalError(f"no dtype {dtype!r} on the wire, only {sorted(ITEMSIZE)}")
-        if len(data) != nbytes(dtype, shape):
+        if len(data) != nbytes(dtype, shape) or not data:
             raise LocalError(f"{len(data)} bytes do not fill {dtype}{list(shape)}")
         self.dtype = dtype
         self.shape = shape

@@ -4,7 +4,6 @@ The only file that imports zmq. One thread owns all sockets; only `wake` may be 
 """
 
 import os
-import select
 from collections.abc import Sequence
 from math import ceil
 from typing import Final, NamedTuple
@@ -115,7 +114,6 @@ class ZmqMesh:
         return True
 
     def drain(self) -> list[tuple[Peer, list[bytes]]]:
-        self._unwake()
         drained: list[tuple[Peer, list[bytes]]] = []
         if self._router is not None:
             for identity, *frames in _messages(self._router):
@@ -126,24 +124,23 @@ class ZmqMesh:
 
     def wait(self, seconds: float) -> None:
         timeout = None if seconds == float("inf") else ceil(max(0.0, seconds) * 1000)
-        self._poller.poll(timeout)
+        for socket, _ in self._poller.poll(timeout):
+            if socket == self._wake_read:  # not in `drain`: a wake between two turns must last
+                os.read(self._wake_read, 4096)
 
     def wake(self) -> None:
         try:
             os.write(self._wake_write, b"!")
-        except BlockingIOError:
-            return  # the pipe is full of wakes already
-
-    def _unwake(self) -> None:
-        if select.select([self._wake_read], [], [], 0)[0]:
-            os.read(self._wake_read, 4096)
+        except OSError:
+            return  # the pipe is full of wakes already, or the mesh was closed
 
     def close(self) -> None:
         if self._context.closed:
             return
         self._context.destroy(linger=0)
+        write, self._wake_write = self._wake_write, -1
+        os.close(write)
         os.close(self._wake_read)
-        os.close(self._wake_write)
 
 
 def is_local(address: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 
 import numpy as np
 
 from drafter.proposers.sorted_text import Codes, SortedText, join
+from protocol.messages import CorpusEntry
 
 _log = logging.getLogger(__name__)
 
@@ -18,16 +19,6 @@ Document = Sequence[int]
 
 class CorpusError(ValueError):
     """A command about corpora that is not obeyed, with the reason; nothing has changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What is held under a name; not `ready`: what was added last is not searched yet."""
-
-    name: str
-    documents: int
-    tokens: int
-    ready: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +34,9 @@ class _Corpus:
 class Corpora:
     """All corpora of a drafter, of at most `capacity` tokens together. Any thread may call it."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, sort: Callable[[Codes], SortedText] = SortedText) -> None:
         self._capacity = capacity
+        self._sort = sort
         self._corpora: dict[str, _Corpus] = {}
         self._changed = Condition()
         self._worker: Thread | None = None
@@ -78,10 +70,11 @@ class Corpora:
                 raise CorpusError(f"no corpus {name!r}")
             self._publish()
 
-    def list(self) -> list[Entry]:
+    def entries(self) -> list[CorpusEntry]:
+        """What is held; not `ready`: what was added last is not searched yet."""
         with self._changed:
             return [
-                Entry(name, corpus.documents, corpus.tokens, corpus.ready)
+                CorpusEntry(name, corpus.documents, corpus.tokens, corpus.ready)
                 for name, corpus in self._corpora.items()
             ]
 
@@ -120,7 +113,7 @@ class Corpora:
             fresh, corpus.fresh = corpus.fresh, []
         try:
             codes = np.concatenate((corpus.codes, join(fresh)))
-            text = SortedText(codes)
+            text = self._sort(codes)
         except MemoryError:
             _log.warning("corpus %r is dropped: not enough memory to sort it", name)
             with self._changed:

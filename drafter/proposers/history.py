@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from itertools import chain, count, repeat
 from typing import Final, NamedTuple
 
+import numpy as np
+
 END: Final = -1
 """The border between two texts: no token equals it, so no match crosses it."""
 
 _BASE: Final = 1_000_579
 _PRIME: Final = (1 << 31) - 1
 _BLOCK: Final = 16
-_LOOKS: Final = 4  # places of other tokens in the same slot that are passed over, for each that may be found
+_LOOKS: Final = 4  # places that only share the slot are passed over, so many for each one wanted
 
 
 class Place(NamedTuple):
@@ -124,7 +126,9 @@ class _Window:
 
     def __init__(self, length: int, slots: int) -> None:
         self.length = length
-        self.latest = array("q", bytes(8 * slots))
+        self.latest = np.zeros(
+            slots, np.int64
+        ).data  # of an array: pages nobody wrote to cost nothing
         self.earlier = array("q")
         self._mask = slots - 1
         self._hash = 0
@@ -137,7 +141,9 @@ class _Window:
         whole = lost + border + length
         short = min(max(0, border + length - start), len(text) - start)
         leaving = chain(repeat(0, short), text[start + short - length : len(text) - length])
-        for end, arriving, left in zip(count(lost + start + 1), text[start:], leaving, strict=False):
+        for end, arriving, left in zip(
+            count(lost + start + 1), text[start:], leaving, strict=False
+        ):
             rolled = (rolled * _BASE + arriving - left * leaves) % _PRIME
             if end < whole:
                 earlier.append(0)

@@ -10,9 +10,12 @@ from typing import Final
 from drafter.config import DrafterConfig, NgramConfig
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from drafter.proposers.walk import confidence
 
 _WIDTH: Final = array("i").itemsize
-_INDEXED: Final = 4096  # tokens filed in one call, so that a long prompt delays others by a few milliseconds
+_INDEXED: Final = (
+    4096  # tokens filed in one call, so that a long prompt delays others by a few milliseconds
+)
 _ALWAYS: Final = 64
 
 
@@ -25,7 +28,7 @@ class _Text:
 
 
 class NgramProposer:
-    """A Proposer. Each guess after a match of n tokens has the confidence n / (n + 2), whatever its place."""
+    """A Proposer. The confidence is that of the one place of a suffix match, so it grows along a copy."""
 
     def __init__(self, config: NgramConfig) -> None:
         self._config = config
@@ -82,7 +85,9 @@ class NgramProposer:
             place = text.first.get(data[-length * _WIDTH :], len(text.tokens))
             if place < len(text.tokens):
                 tokens = text.tokens[place : place + want].tolist()
-                return Proposal(tokens, [length / (length + 2)] * len(tokens))
+                return Proposal(
+                    tokens, [confidence(1, 1, 1, length + i) for i in range(len(tokens))]
+                )
         return Proposal()
 
 

@@ -20,6 +20,7 @@ _WIDTH: Final = 4  # bytes of a code
 _DEPTH: Final = 256  # codes that suffixes are sorted by: enough for a match and what follows it
 _LONGEST: Final = _DEPTH // 2
 _SAMPLE: Final = 1024
+_PIECE: Final = 1 << 15  # Python numbers that are read at once: meanwhile no other thread runs
 
 Codes = NDArray[np.uint32]
 
@@ -36,7 +37,10 @@ def join(documents: Sequence[Sequence[int]]) -> Codes:
     """The codes of documents, a border after each."""
     parts = [np.zeros(0, np.uint32)]
     for document in documents:
-        parts += [np.fromiter(document, np.uint32, len(document)) + 1, np.zeros(1, np.uint32)]
+        for start in range(0, len(document), _PIECE):
+            piece = document[start : start + _PIECE]
+            parts.append(np.fromiter(piece, np.uint32, len(piece)) + np.uint32(1))
+        parts.append(np.zeros(1, np.uint32))
     return np.concatenate(parts)
 
 
@@ -49,8 +53,8 @@ class SortedText:
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
         self._order = suffix_array(codes, _DEPTH)
-        self._code_at = memoryview(codes)
-        self._suffix_at = memoryview(self._order)
+        self._code_at = codes.data
+        self._suffix_at = self._order.data
         self._bytes = codes.astype(">u4").tobytes()  # bytes in this order compare as codes do
         leading = codes[self._order]
         starts = np.flatnonzero(_changes(leading))
@@ -109,9 +113,7 @@ class SortedText:
         low = bisect_left(order, wanted, low, high, key=begins)
         if low == high or begins(order[low]) != wanted:
             return None
-        return Match(
-            width // _WIDTH, low, bisect_right(order, wanted, low + 1, high, key=begins)
-        )
+        return Match(width // _WIDTH, low, bisect_right(order, wanted, low + 1, high, key=begins))
 
     def _after(self, low: int, high: int, depth: int, code: int) -> int:
         """Where, in a span that is equal up to `depth`, the codes there get greater than `code`."""

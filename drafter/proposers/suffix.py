@@ -24,7 +24,9 @@ from drafter.proposers.walk import Run, better, follow
 _PLACES: Final = 32  # most recent places of a match that are counted
 _LENGTHS: Final = 3  # match lengths that are tried in one source
 _ROUNDS: Final = 4  # matches that one proposal is made of at most
-_INDEXED: Final = 4096  # tokens filed in one call, so that a long prompt delays others by a few milliseconds
+_INDEXED: Final = (
+    4096  # tokens filed in one call, so that a long prompt delays others by a few milliseconds
+)
 _ALWAYS: Final = 64  # what a mirror commits between calls is filed whatever others need
 _FEWEST_SLOTS: Final = 1024
 
@@ -114,7 +116,9 @@ class SuffixProposer:
 
     def _best(self, own: History, tail: array[int], room: int, least: float) -> Run:
         best = self._counted(own, tail, room, least)
-        if best.tokens and best.matched == len(tail):  # nothing can match longer, and nowhere is nearer
+        if best.tokens and best.matched == len(
+            tail
+        ):  # nothing can match longer, and nowhere is nearer
             return best
         best = better(best, self._counted(self._store, tail, room, least))
         for text in self.corpora.ready():
@@ -136,10 +140,12 @@ class SuffixProposer:
     def _sorted(self, text: SortedText, tail: array[int], room: int, least: float) -> Run:
         match = text.longest(tail, self._config.min_match)
         best = Run(0)
-        while match is not None:
-            best = better(best, text.follow(match, self._budget(match.length, room), least))
-            shorter = match.length // 2
-            match = text.match(tail, shorter) if shorter >= self._config.min_match else None
+        if match is None:
+            return best
+        best = better(best, text.follow(match, self._budget(match.length, room), least))
+        half = match.length // 2
+        if half >= self._config.min_match and (match := text.match(tail, half)):
+            best = better(best, text.follow(match, self._budget(half, room), least))
         return best
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.models.table import MODELS, NamedModel
-from orchestrator.paths import cache_folder
+from protocol.rundir import cache_folder
 
 Report = Callable[[str, int, int], None]
 """(what is done, how much of it, out of how much)"""

@@ -60,7 +60,9 @@ def measure(proposer: Proposer, texts: list[list[int]]) -> tuple[float, float, f
             tokens += len(proposal.tokens)
             mirror.extend(proposal.tokens, proposal.confidences)
             final = tuple(text[len(text) - lead :][step * COMMIT : (step + 1) * COMMIT])
-            proposer.adopt(mirror, mirror.adopt(VerifyCommit(mirror.request, 1, mirror.base, final, WANT)))
+            proposer.adopt(
+                mirror, mirror.adopt(VerifyCommit(mirror.request, 1, mirror.base, final, WANT))
+            )
     for mirror in mirrors:
         proposer.close(mirror)
     return first * 1e3, median(times) / len(mirrors) * 1e6, tokens / STEPS / len(mirrors)

@@ -1,0 +1,43 @@
+# Everything a newcomer or CI runs. `make up` is the first command of the README.
+VENV   ?= .venv
+PYTHON ?= python3.11
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
+QUIET  := OMP_NUM_THREADS=1
+
+.PHONY: up test test-full check fmt sim bench clean
+
+up: $(READY) ## the whole service: one verifier, two drafters, one front door
+	$(BIN)/orchestrator up --drafters 2
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: $(READY) ## what must pass before a commit
+	$(QUIET) $(BIN)/python -m pytest -m "not full and not gpu"
+
+test-full: $(READY) ## everything, run before an issue is closed
+	$(QUIET) $(BIN)/python -m pytest -m "not gpu"
+
+check: $(READY) ## style, types, directions of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+sim: $(READY) ## 1,000 simulated histories of a faulty cluster
+	$(QUIET) $(BIN)/python -m tests.sim --seeds 1000
+
+bench: $(READY) ## the figures of docs/benchmarks.md
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV)

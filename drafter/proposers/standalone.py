@@ -1,0 +1,209 @@
+"""Any causal language model as a drafter: its own paged KV, one forward a call for all mirrors together.
+
+Shapes: N mirrors that draw a token, V vocabulary.
+"""
+# ruff: noqa: N803, N806  (tensor names carry their shapes)
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drafter.config import DrafterConfig
+from drafter.mirror import Kept, Mirror
+from drafter.proposers import Proposal
+from engine.config import EngineConfig
+from engine.models.config import ModelConfig
+from engine.pages import OutOfPages, PagedSequence, PagePool
+from engine.philox import Role, uniforms
+from engine.runner import Engine, Row, pages_for
+from engine.sampling import SamplingParams, sample, transform
+
+_PAGE: Final = 16
+_SECONDS: Final = 0.25  # no forward should take longer: commits wait for it
+_FEWEST: Final = 16  # tokens of unread text that a forward takes in any case, so that it gets read
+_FIRST: Final = 64
+_MOST: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one mirror needs before its next token can be drawn: its text from `start` to `end` read."""
+
+    index: int  # in the wants of this call
+    mirror: Mirror
+    sequence: PagedSequence
+    start: int
+    end: int
+
+    @property
+    def unread(self) -> int:
+        return self.end - self.start
+
+
+class StandaloneProposer:
+    """A Proposer. One call draws at most one token a mirror, so that commits are taken over between tokens.
+
+    Keys in `_sequences` are mirrors that have pages. KV depends on the tokens alone: it stays valid as long as they
+    do, whoever chose them.
+    """
+
+    def __init__(self, engine: Engine, context: int) -> None:
+        self._engine = engine
+        self._context = context
+        self._pool = PagePool(engine.config.pages, engine.config.page_size)
+        self._sequences: dict[Mirror, PagedSequence] = {}
+        self._chunk = _FIRST
+
+    def open(self, mirror: Mirror) -> None:
+        """Pages are taken when guesses are wanted."""
+
+    def adopt(self, mirror: Mirror, kept: Kept) -> None:
+        if sequence := self._sequences.get(mirror):
+            self._pool.truncate(sequence, len(mirror.prompt) + kept.tokens)
+
+    def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        """At most one token each; `pending` where a text is not wholly read yet or more tokens are wanted."""
+        proposals = [Proposal()] * len(wants)
+        works = [
+            work for index, (mirror, _) in enumerate(wants) if (work := self._work(index, mirror))
+        ]
+        for work in works:
+            proposals[work.index] = Proposal(pending=True)
+        shares = share([work.unread for work in works], self._chunk)
+        reads = [(work, count) for work, count in zip(works, shares, strict=True) if count]
+        if reads:
+            drawing = [work for work, count in reads if count == work.unread]
+            for work, token, confidence in self._draw(drawing, self._forward(reads)):
+                more = wants[work.index][1] > 1
+                proposals[work.index] = Proposal((token,), (confidence,), pending=more)
+        return proposals
+
+    def close(self, mirror: Mirror) -> None:
+        self._let_go(mirror)
+
+    def reset(self) -> None:
+        """Forget the KV of requests that are over."""
+        self._pool.clear_cache()
+
+    def _work(self, index: int, mirror: Mirror) -> _Work | None:
+        """Pages for all of a mirror's text; None, and no pages are held, where it cannot be served."""
+        end = len(mirror.prompt) + len(mirror.line)
+        if not 0 < end < self._context:
+            return None
+        sequence = self._sequences.get(mirror)
+        if sequence is None:
+            sequence = self._sequences[mirror] = self._pool.open(_text(mirror, 0, end))
+        if sequence.computed >= end:  # the last token is read again: its logits are wanted
+            self._pool.truncate(sequence, end - 1)
+        try:
+            self._pool.reserve(sequence, end)
+        except OutOfPages:
+            self._let_go(mirror)
+            return None
+        work = _Work(index, mirror, sequence, sequence.computed, end)
+        if max(_text(mirror, work.start, end)) >= self._engine.model.vocab:
+            self._let_go(mirror)
+            return None
+        return work
+
+    def _let_go(self, mirror: Mirror) -> None:
+        """Give the pages back; those of committed text can be found again while nobody needs them."""
+        if sequence := self._sequences.pop(mirror, None):
+            self._pool.publish(sequence, _text(mirror, 0, len(mirror.prompt) + mirror.base))
+            self._pool.release(sequence)
+
+    def _forward(self, reads: Sequence[tuple[_Work, int]]) -> Tensor:
+        """Read so many tokens of each; logits [N, V] after those whose text is now wholly read."""
+        rows = [
+            Row(
+                tokens=_text(work.mirror, work.start, work.start + count),
+                start=work.start,
+                pages=work.sequence.pages,
+                logits=int(count == work.unread),
+            )
+            for work, count in reads
+        ]
+        began = monotonic()
+        logits_NV = self._engine.forward(rows).logits_NV
+        self._chunk = paced(self._chunk, sum(count for _, count in reads), monotonic() - began)
+        for work, count in reads:
+            work.sequence.computed = work.start + count
+            if (
+                work.unread > 1 and count == work.unread
+            ):  # other choices of this prompt need not read it
+                final = _text(work.mirror, 0, len(work.mirror.prompt) + work.mirror.base)
+                self._pool.publish(work.sequence, final)
+        return logits_NV
+
+    def _draw(self, works: Sequence[_Work], logits_NV: Tensor) -> list[tuple[_Work, int, float]]:
+        """The token that the target would draw from these logits at these places, and its probability."""
+        if not works:
+            return []
+        params = [_params(work.mirror) for work in works]
+        uniforms_N = uniforms(
+            np.array([each.seed for each in params], np.uint64),
+            [work.mirror.choice for work in works],
+            [work.end for work in works],
+            Role.TARGET,
+        )
+        token_N = sample(logits_NV, params, uniforms_N)
+        # A greedy row's own distribution is one-hot and would tell nothing: how sure the model is does.
+        softened = [SamplingParams(temperature=1.0) if each.greedy else each for each in params]
+        confidence_N = transform(logits_NV, softened).gather(1, token_N[:, None])[:, 0]
+        return list(zip(works, token_N.tolist(), confidence_N.tolist(), strict=True))
+
+
+def share(unread: Sequence[int], chunk: int) -> list[int]:
+    """How many tokens of each text one forward of about `chunk` tokens reads.
+
+    Those with one token to read all draw; the rest of the chunk, or a little in any case, goes to the others in order.
+    """
+    room = max(_FEWEST, chunk - sum(count for count in unread if count == 1))
+    shares: list[int] = []
+    for count in unread:
+        given = 1 if count == 1 else min(count, room)
+        room -= given if count > 1 else 0
+        shares.append(given)
+    return shares
+
+
+def paced(chunk: int, tokens: int, seconds: float) -> int:
+    """The next chunk, from how long a forward of `tokens` took; small ones tell little."""
+    if 2 * tokens < chunk:
+        return chunk
+    fitting = int(tokens * _SECONDS / max(seconds, 1e-6))
+    return max(_FEWEST, min(_MOST, 2 * chunk, fitting))
+
+
+def make(config: DrafterConfig) -> StandaloneProposer:
+    """Load the model that the configuration names; a ValueError says why it cannot be one."""
+    if config.model is None:
+        raise ValueError("method standalone needs `model`: a folder")
+    torch.set_num_threads(config.threads)
+    model = ModelConfig.read(config.model)
+    context = min(filter(None, (config.context, model.positions, model.window)))
+    pages = pages_for(config.kv_bytes, model, _PAGE, config.dtype)
+    engine = EngineConfig(pages=pages, max_context=context, dtype=config.dtype, page_size=_PAGE)
+    return StandaloneProposer(Engine.load(config.model, engine), context)
+
+
+def _text(mirror: Mirror, start: int, end: int) -> list[int]:
+    """Tokens [start, end) of prompt and line."""
+    prompt = len(mirror.prompt)
+    return [*mirror.prompt[start:end], *mirror.line[max(0, start - prompt) : max(0, end - prompt)]]
+
+
+def _params(mirror: Mirror) -> SamplingParams:
+    asked = mirror.sampling
+    return SamplingParams(
+        temperature=asked.temperature,
+        top_k=asked.top_k,
+        top_p=asked.top_p,
+        min_p=asked.min_p,
+        seed=asked.seed,
+    )

@@ -1,0 +1,182 @@
+"""The command line. Nothing heavy is imported before a command runs: `--help` must answer at once."""
+
+# ruff: noqa: PLC0415
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from orchestrator import __version__
+
+app = typer.Typer(
+    help="Speculative decoding over a mesh: a verifier and its drafters as separate engines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+models_app = typer.Typer(help="Models by name.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+app.add_typer(models_app, name="models")
+app.add_typer(config_app, name="config")
+
+Target = Annotated[Optional[str], typer.Option(help="Name or folder of the model to serve.")]
+Draft = Annotated[Optional[str], typer.Option(help="Name or folder of the draft model.")]
+Drafters = Annotated[Optional[int], typer.Option(help="Drafter processes.")]
+Verifiers = Annotated[Optional[int], typer.Option(help="Verifier processes.")]
+Dtype = Annotated[Optional[str], typer.Option(help="float32 or bfloat16.")]
+Method = Annotated[Optional[str], typer.Option(help="Drafting method.")]
+DraftLength = Annotated[Optional[int], typer.Option(help="Draft tokens verified at most a round.")]
+Host = Annotated[Optional[str], typer.Option(help="Where clients are answered.")]
+Port = Annotated[Optional[int], typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
+File = Annotated[Optional[Path], typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
+
+
+@app.command()
+def up(
+    target: Target = None,
+    draft: Draft = None,
+    drafters: Drafters = None,
+    verifiers: Verifiers = None,
+    dtype: Dtype = None,
+    method: Method = None,
+    draft_length: DraftLength = None,
+    host: Host = None,
+    port: Port = None,
+    config: File = None,
+) -> None:
+    """Start a service here and keep it until Ctrl-C."""
+    flags = {
+        "target": target,
+        "draft": draft,
+        "drafters": drafters,
+        "verifiers": verifiers,
+        "dtype": dtype,
+        "method": method,
+        "draft_length": draft_length,
+        "host": host,
+        "port": port,
+    }
+
+    def run() -> int:
+        from orchestrator.commands.up import up
+        from orchestrator.settings import load
+
+        return up(load(flags, config))
+
+    _end(run)
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help="What to say to the model.")],
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text, without chat.")] = False,
+    max_tokens: Annotated[int, typer.Option(help="Output tokens at most.")] = 256,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[Optional[int], typer.Option(help="For sampling that repeats.")] = None,
+    url: Annotated[Optional[str], typer.Option(help="Endpoint of a running service.")] = None,
+    target: Target = None,
+    draft: Draft = None,
+    drafters: Drafters = None,
+    dtype: Dtype = None,
+    method: Method = None,
+    draft_length: DraftLength = None,
+    config: File = None,
+) -> None:
+    """Stream an answer from a running service, else from one that is started for it."""
+    flags = {
+        "target": target,
+        "draft": draft,
+        "drafters": drafters,
+        "dtype": dtype,
+        "method": method,
+        "draft_length": draft_length,
+    }
+
+    def run() -> int:
+        from orchestrator.commands.generate import Wish, generate
+        from orchestrator.settings import load
+
+        own = any(value is not None for value in flags.values()) or config is not None
+        wish = Wish(prompt, raw=raw, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        return generate(wish, url, None if url else lambda: load(flags, config), own=own)
+
+    _end(run)
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """What each name means, and whether it is here."""
+
+    def run() -> int:
+        from orchestrator.commands.models import listed
+
+        listed()
+        return 0
+
+    _end(run)
+
+
+@models_app.command("pull")
+def models_pull(name: Annotated[str, typer.Argument(help="A name from `models list`.")]) -> None:
+    """Fetch a model now."""
+
+    def run() -> int:
+        from orchestrator.commands.models import pull
+
+        pull(name)
+        return 0
+
+    _end(run)
+
+
+@config_app.command("show")
+def config_show(config: File = None) -> None:
+    """The merged configuration as YAML."""
+
+    def run() -> int:
+        import yaml
+
+        from orchestrator.settings import load
+
+        sys.stdout.write(yaml.safe_dump(load({}, config).shown(), sort_keys=False))
+        return 0
+
+    _end(run)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"draftmesh {__version__}\n")
+
+
+def _end(run: Callable[[], int]) -> None:
+    """Run a command; what the user got wrong, or cannot have, is one sentence and an exit code."""
+    from orchestrator.commands.output import FAILED, USAGE, complain
+    from orchestrator.models import ModelError
+    from orchestrator.settings import ConfigError
+
+    try:
+        code = run()
+    except ConfigError as error:
+        complain(str(error))
+        code = USAGE
+    except ModelError as error:
+        complain(str(error))
+        code = FAILED
+    except KeyboardInterrupt:
+        code = 130
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """The console script `orchestrator`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

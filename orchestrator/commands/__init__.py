@@ -1,0 +1,1 @@
+"""What the commands do; `orchestrator/cli.py` only says which there are, so that asking for help costs nothing."""

@@ -1,0 +1,83 @@
+"""From a configuration to a running service, with a line for each stage."""
+
+import http.client
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from orchestrator.commands.output import progress, stage
+from orchestrator.config import Config, near
+from orchestrator.launch import LAUNCHERS, Service
+from orchestrator.launch.events import Changed
+from orchestrator.launch.plan import children
+from orchestrator.launch.threads import LIGHT, usable_cores
+from orchestrator.models import resolve
+from orchestrator.settings import ConfigError
+
+GLANCE: Final = 0.02  # seconds between two looks at whether the front door has found its verifiers
+LINKED: Final = 10.0  # seconds after which it should have
+
+NEWS: Final[Mapping[str, str]] = {
+    "ready": "ready",
+    "failed": "failed",
+    "waiting": "died",
+    "ended": "",
+}
+"""States that a user wants to read of while a service starts or runs, and how they are called."""
+
+
+def launch(config: Config) -> Service:
+    """Fetch what is needed and start the processes; see `serving` for when they serve."""
+    begun = time.monotonic()
+    target = _model(config.target, "model")
+    draft = None
+    if config.drafters and config.method not in LIGHT:
+        draft = _model(config.draft, "draft model") if config.draft else target
+    if config.launcher not in LAUNCHERS:
+        known = near(config.launcher, LAUNCHERS)
+        raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
+
+    def watch(change: Changed) -> None:
+        if word := NEWS.get(change.state):
+            text = f"{word}: {change.text}" if change.text else word
+            stage(change.name, text, begun)
+
+    return LAUNCHERS[config.launcher](children(config, target, draft, usable_cores()), watch)
+
+
+def serving(service: Service) -> bool:
+    """Block until a request would be answered; False when the service ends before."""
+    if not service.wait_up():
+        return False
+    deadline = time.monotonic() + LINKED
+    while not _ready(service.url) and time.monotonic() < deadline:
+        if service.wait(GLANCE) is not None:
+            return False
+    return True
+
+
+def reachable(url: str) -> str:
+    """The address that a client on this machine uses for a service that listens everywhere."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def _ready(url: str) -> bool:
+    place = urlsplit(reachable(url))
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=LINKED)
+    try:
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == http.client.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _model(name: str, what: str) -> Path:
+    begun = time.monotonic()
+    with progress() as report:
+        folder = resolve(name, report)
+    stage(what, name, begun)
+    return folder

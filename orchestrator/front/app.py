@@ -1,0 +1,206 @@
+"""The HTTP side of the front door: the routes that OpenAI clients know, and those that operators ask."""
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from orchestrator import __version__
+from orchestrator.front.answer import CHAT, COMPLETION, Answer, EventStream, Kind
+from orchestrator.front.config import FrontConfig
+from orchestrator.front.errors import ApiError
+from orchestrator.front.generation import ClientGoneError, Door, Generation
+from orchestrator.front.messages import Query, Status
+from orchestrator.front.queries import MOST_CHOICES, query
+from orchestrator.front.schema import ChatRequest, CompletionRequest, Request, parse
+from orchestrator.front.text import Tokenizer
+from protocol.messages import PROTOCOL_VERSION
+
+COMPLETION_TOKENS: Final = 16
+"""What a plain completion gets when it does not say: the habit of this API."""
+
+
+class Service:
+    """What the routes share. `draw` gives the seed of a request that brings none."""
+
+    def __init__(
+        self,
+        config: FrontConfig,
+        door: Door,
+        tokenizer: Tokenizer,
+        draw: Callable[[], int] = lambda: secrets.randbits(64),
+    ) -> None:
+        self._config = config
+        self._door = door
+        self._tokenizer = tokenizer
+        self._draw = draw
+        self._started = int(time.time())
+
+    async def chat(self, http: HttpRequest) -> Response:
+        """`POST /v1/chat/completions`."""
+        request = parse(ChatRequest, await self._body(http))
+        status = self._open(request)
+        tokens = await self._tokenizer.chat(request.messages)
+        asked = query(
+            request,
+            tokens,
+            status,
+            field="messages",
+            max_tokens=request.max_completion_tokens or request.max_tokens,
+            seed=self._seed(request),
+        )
+        return await self._answer(http, CHAT, request, [asked])
+
+    async def complete(self, http: HttpRequest) -> Response:
+        """`POST /v1/completions`."""
+        request = parse(CompletionRequest, await self._body(http))
+        status = self._open(request)
+        if len(request.prompt) * (request.n or 1) > MOST_CHOICES:
+            raise ApiError(
+                400, f"prompts times n is more than {MOST_CHOICES}", "n", "invalid_value"
+            )
+        seed = self._seed(request)
+        asked = [
+            query(
+                request,
+                await self._tokens(prompt),
+                status,
+                field="prompt",
+                max_tokens=request.max_tokens or COMPLETION_TOKENS,
+                seed=seed,
+            )
+            for prompt in request.prompt
+        ]
+        return await self._answer(http, COMPLETION, request, asked)
+
+    async def models(self, _http: HttpRequest) -> Response:
+        """`GET /v1/models`."""
+        return JSONResponse({"object": "list", "data": [self._card()]})
+
+    async def model(self, http: HttpRequest) -> Response:
+        """`GET /v1/models/NAME`."""
+        self._check_model(http.path_params["name"])
+        return JSONResponse(self._card())
+
+    async def health(self, _http: HttpRequest) -> Response:
+        """`GET /health`: the process and its mesh loop are alive."""
+        return JSONResponse({}, 200 if self._door.status().alive else 503)
+
+    async def ready(self, _http: HttpRequest) -> Response:
+        """`GET /ready`: a request would be served now."""
+        status = self._door.status()
+        body = {"ready": status.ready, "draining": status.draining, "verifiers": status.verifiers}
+        return JSONResponse(body, 200 if status.ready else 503)
+
+    async def version(self, _http: HttpRequest) -> Response:
+        """`GET /version`."""
+        return JSONResponse({"version": __version__, "protocol": PROTOCOL_VERSION})
+
+    async def _body(self, http: HttpRequest) -> bytes:
+        """The body, never more of it than the limit, whatever its headers say."""
+        limit = self._config.max_body
+        text = f"the body has more than {limit} bytes"
+        declared = http.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            raise ApiError(413, text, code="body_too_large")
+        body = bytearray()
+        async for chunk in http.stream():
+            body += chunk
+            if len(body) > limit:
+                raise ApiError(413, text, code="body_too_large")
+        return bytes(body)
+
+    def _open(self, request: Request) -> Status:
+        """Whether a request would find anybody."""
+        self._check_model(request.model)
+        status = self._door.status()
+        if not status.ready:
+            text = "the service is draining" if status.draining else "no verifier is there"
+            raise ApiError(503, text, code="draining" if status.draining else "no_verifier")
+        return status
+
+    def _check_model(self, name: str | None) -> None:
+        if name is not None and name != self._config.name:
+            text = f"there is no model {name!r}, only {self._config.name!r}"
+            raise ApiError(404, text, "model", "model_not_found")
+
+    def _seed(self, request: Request) -> int:
+        return self._draw() if request.seed is None else request.seed
+
+    async def _tokens(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
+        return await self._tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt)
+
+    async def _answer(
+        self, http: HttpRequest, kind: Kind, request: Request, queries: Sequence[Query]
+    ) -> Response:
+        answer = Answer(kind, request, self._config.name, uuid.uuid4().hex, int(time.time()))
+        generation = Generation(self._door, queries, http.receive)
+        streams = False
+        try:
+            await generation.start()
+            if request.stream:
+                streams = True
+                return EventStream(generation, answer.pieces(generation))
+            return JSONResponse(await answer.whole(generation))
+        except ClientGoneError as error:
+            return await _gone(http, error)
+        finally:
+            if not streams:
+                generation.close()
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "id": self._config.name,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "draftmesh",
+            "max_model_len": self._door.status().context or None,
+        }
+
+
+def make_app(service: Service) -> FastAPI:
+    """The routes, and one shape for all errors."""
+    app = FastAPI(title="draftmesh", version=__version__, openapi_url=None)
+    routes: dict[str, tuple[str, Callable[[HttpRequest], Any]]] = {
+        "/v1/chat/completions": ("POST", service.chat),
+        "/v1/completions": ("POST", service.complete),
+        "/v1/models": ("GET", service.models),
+        "/v1/models/{name:path}": ("GET", service.model),
+        "/health": ("GET", service.health),
+        "/ready": ("GET", service.ready),
+        "/version": ("GET", service.version),
+    }
+    for path, (method, handler) in routes.items():
+        app.add_route(path, handler, methods=[method])
+    app.add_exception_handler(ApiError, _refused)
+    app.add_exception_handler(HTTPException, _not_routed)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(Exception, _broken)
+    return app
+
+
+async def _refused(_http: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return JSONResponse(error.body, error.status, error.headers)
+
+
+async def _not_routed(http: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = f"{http.method} {http.url.path}: {error.detail}"
+    headers = dict(error.headers or {})
+    return JSONResponse(ApiError(error.status_code, text).body, error.status_code, headers)
+
+
+async def _gone(_http: HttpRequest, _error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
+
+
+async def _broken(_http: HttpRequest, _error: Exception) -> Response:
+    return JSONResponse(ApiError(500, "the front door itself failed", code="internal").body, 500)

@@ -1,0 +1,40 @@
+"""Errors as clients see them: one shape for all of them, never a stack trace."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from orchestrator.front.messages import Failure
+
+TYPES: Final[Mapping[int, str]] = {
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "service_unavailable_error",
+}
+RETRY_AFTER: Final = "1"
+
+
+class ApiError(Exception):
+    """A request that is answered with an error; `param` names the field at fault."""
+
+    def __init__(
+        self, status: int, text: str, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.param = param
+        self.code = code
+
+    @classmethod
+    def of(cls, failure: Failure) -> "ApiError":
+        return cls(failure.status, failure.text, failure.param, failure.code)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        kind = TYPES.get(self.status, "invalid_request_error")
+        fields = {"message": self.text, "type": kind, "param": self.param, "code": self.code}
+        return {"error": fields}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": RETRY_AFTER} if self.status in {429, 503} else {}

@@ -1,0 +1,42 @@
+"""What the HTTP side asks of the mesh side, and what it hears back."""
+
+from dataclasses import dataclass
+
+from protocol.messages import Done, Emit, Ending, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One prompt to be answered by `choices` independent choices."""
+
+    tokens: tuple[int, ...]
+    ending: Ending
+    sampling: Sampling
+    choices: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query that ends without an answer: an HTTP status and the fields of an error body."""
+
+    status: int
+    text: str
+    param: str | None = None
+    code: str | None = None
+
+
+Reply = Emit | Done | Failure
+"""`Emit`s of all choices in order, then a `Done` for each choice; or a `Failure` at any point, which is the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the mesh side is. `context` and `vocabulary` are zero while no verifier is there to tell."""
+
+    alive: bool
+    ready: bool
+    draining: bool = False
+    verifiers: int = 0
+    in_flight: int = 0
+    context: int = 0
+    vocabulary: int = 0

@@ -1,0 +1,201 @@
+"""The local launcher: children of this process, supervised by a thread. They end when this process does.
+
+A child sees the end of its stdin when we are gone; we see the end of its stdout when it is gone. So neither side polls.
+"""
+
+import os
+import selectors
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from orchestrator.front.config import FrontConfig
+from orchestrator.launch import Watch
+from orchestrator.launch.events import (
+    Action,
+    Changed,
+    Event,
+    Exited,
+    Kill,
+    Over,
+    Said,
+    Spawn,
+    Spawned,
+    StopAsked,
+    Tell,
+    Tick,
+)
+from orchestrator.launch.plan import Child
+from orchestrator.launch.process import Process
+from orchestrator.launch.supervisor import Supervisor
+from protocol.rundir import NodeState, ServiceState, StateFile, cache_folder
+
+LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
+LOGS_KEPT: Final = 20
+
+
+class LocalService:
+    """Keeps the contract of `orchestrator.launch.Service`."""
+
+    def __init__(self, children: Sequence[Child], watch: Watch) -> None:
+        self.name = f"service-{os.getpid()}-{time.monotonic_ns() % 1_000_000}"
+        self.logs = cache_folder() / "logs" / self.name
+        self.logs.mkdir(parents=True)
+        _sweep_logs(self.logs.parent)
+        self._watch = watch
+        self._front = next(c.config for c in children if isinstance(c.config, FrontConfig))
+        self._core = Supervisor(children, time.monotonic())
+        self._processes: dict[str, Process] = {}
+        self._state_file = StateFile(self.name)
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._asked = 0
+        self._changed = threading.Condition()
+        self._over: Over | None = None
+        self._thread = threading.Thread(target=self._run, name="launcher", daemon=True)
+        self._thread.start()
+
+    # --- for other threads -------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return next((each.http for each in self._core.members.values() if each.http), "")
+
+    def wait_up(self, seconds: float | None = None) -> bool:
+        """Block until all that is needed is ready (True), or until it is over or the time is (False)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._core.up or self._over is not None, seconds)
+            return self._over is None and self._core.up
+
+    def wait(self, seconds: float | None = None) -> Over | None:
+        """Block until it is over; None when the time is over first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over is not None, seconds)
+        if self._over is not None:
+            self._thread.join()
+        return self._over
+
+    def stop(self) -> None:
+        """The first call asks for an orderly end, the second for one at once."""
+        with self._changed:
+            if self._over is None:
+                os.write(self._wake_write, b"!")
+
+    # --- the thread --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        over: Over | None = None
+        try:
+            while over is None:
+                over = self._turn()
+        finally:
+            for process in self._processes.values():  # only after a fault of our own
+                process.kill()
+            self._close(over if over is not None else Over(1, "The launcher itself failed."))
+
+    def _turn(self) -> Over | None:
+        events: list[Event] = [Tick()]
+        wait = max(0.0, self._core.deadline() - time.monotonic())
+        for key, _ in self._selector.select(None if wait == float("inf") else wait):
+            events += self._woken() if key.data is None else self._heard(key.data)
+        for event in events:
+            if (over := self._feed(event)) is not None:
+                return over
+        return None
+
+    def _woken(self) -> list[Event]:
+        return [StopAsked() for _ in os.read(self._wake_read, 64)]
+
+    def _heard(self, name: str) -> list[Event]:
+        process = self._processes[name]
+        lines = process.read()
+        if lines is not None:
+            return [Said(name, line.pop("state"), line) for line in lines]
+        self._selector.unregister(process.stdout)
+        del self._processes[name]
+        return [Exited(name, process.reap())]
+
+    def _feed(self, event: Event) -> Over | None:
+        """Give the core an event and do what it says, and what it says to that."""
+        events = [event]
+        while events:
+            for action in self._core.handle(events.pop(0), time.monotonic()):
+                if isinstance(action, Over):
+                    return action
+                events += self._do(action)
+        return None
+
+    def _do(self, action: Action) -> list[Event]:
+        match action:
+            case Spawn():
+                return [self._spawn(action.child)]
+            case Tell() if action.name in self._processes:
+                self._processes[action.name].tell(action.line)
+            case Kill() if action.name in self._processes:
+                self._processes[action.name].kill()
+            case Changed():
+                self._publish()
+                self._watch(action)
+            case _:
+                pass  # the child is gone already: its exit is on its way
+        return []
+
+    def _spawn(self, child: Child) -> Event:
+        try:
+            process = Process(child, self.logs / f"{child.name}.log")
+        except OSError:
+            return Exited(child.name, 127)
+        self._processes[child.name] = process
+        self._selector.register(process.stdout, selectors.EVENT_READ, child.name)
+        return Spawned(child.name, process.pid)
+
+    def _publish(self) -> None:
+        """Tell those who wait in this process, and those who look for us from others."""
+        with self._changed:
+            self._changed.notify_all()
+        if self.url:
+            nodes = [
+                NodeState(name, member.child.role, member.pid, member.address)
+                for name, member in self._core.members.items()
+            ]
+            state = ServiceState(
+                name=self.name,
+                pid=os.getpid(),
+                url=self.url,
+                model=self._front.name,
+                folder=str(self._front.model),
+                nodes=tuple(nodes),
+            )
+            self._state_file.write(state)
+
+    def _close(self, over: Over) -> None:
+        if over.code:
+            over = Over(over.code, over.text + self._last_words(over.name), over.name)
+        else:
+            shutil.rmtree(self.logs, ignore_errors=True)
+        self._state_file.close()
+        self._selector.close()
+        with self._changed:
+            self._over = over
+            self._changed.notify_all()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _last_words(self, name: str) -> str:
+        log = self.logs / f"{name}.log"
+        if not name or not log.is_file():
+            return ""
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(["", f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_TAIL:])])
+
+
+def _sweep_logs(folder: Path) -> None:
+    """Logs of services that failed are kept, but not for ever."""
+    logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    for old in logs[:-LOGS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,107 @@
+"""From the configuration of a service to the processes it consists of. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from drafter.config import DrafterConfig
+from orchestrator.config import Config
+from orchestrator.front.config import FrontConfig
+from orchestrator.launch.threads import Share, shares
+from verifier.config import VerifierConfig
+
+MODULES: Final[Mapping[str, str]] = {
+    "front": "orchestrator.front",
+    "verifier": "verifier",
+    "drafter": "drafter",
+}
+"""Roles in the order in which they are stopped: who asks goes before who answers."""
+
+DIALS: Final[Mapping[str, str]] = {"front": "verifier", "verifier": "drafter"}
+
+
+@dataclass(frozen=True)
+class Child:
+    """One process to be run: `python -m MODULE --config JSON --supervised`."""
+
+    config: FrontConfig | VerifierConfig | DrafterConfig
+    role: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.config.node_id
+
+    @property
+    def module(self) -> str:
+        return MODULES[self.role]
+
+    @property
+    def essential(self) -> bool:
+        """Whether the service cannot begin without it: drafts are only ever a gain."""
+        return self.role != "drafter"
+
+
+def children(config: Config, target: Path, draft: Path | None, cores: int) -> list[Child]:
+    """The processes of a service, in the order in which they are stopped."""
+    dealt = shares(
+        cores, config.verifiers, config.drafters, config.method, wanted=_wanted_threads(config)
+    )
+    front = config.front.model_copy(
+        update={
+            "host": config.host,
+            "port": config.port,
+            "model": target,
+            "name": config.target,
+            "link": config.link,
+        }
+    )
+    return [
+        Child(front, "front", dealt["front"].environment),
+        *(
+            _verifier(config, number, target, dealt["verifier"])
+            for number in range(config.verifiers)
+        ),
+        *(_drafter(config, number, draft, dealt["drafter"]) for number in range(config.drafters)),
+    ]
+
+
+def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
+    planner = config.verifier.planner.model_copy(update={"draft_length": config.draft_length})
+    part = config.verifier.model_copy(
+        update={
+            "node_id": f"verifier-{number}",
+            "model": target,
+            "dtype": config.dtype,
+            "threads": share.threads,
+            "planner": planner,
+            "link": config.link,
+        }
+    )
+    return Child(part, "verifier", share.environment)
+
+
+def _drafter(config: Config, number: int, draft: Path | None, share: Share) -> Child:
+    own = config.drafter.model_fields_set
+    part = config.drafter.model_copy(
+        update={
+            "node_id": f"drafter-{number}",
+            "method": config.method,
+            "model": draft,
+            "dtype": config.drafter.dtype if "dtype" in own else config.dtype,
+            "threads": share.threads,
+            "link": config.link,
+        }
+    )
+    return Child(part, "drafter", share.environment)
+
+
+def _wanted_threads(config: Config) -> Mapping[str, int]:
+    parts: Mapping[str, VerifierConfig | DrafterConfig] = {
+        "verifier": config.verifier,
+        "drafter": config.drafter,
+    }
+    return {
+        role: part.threads for role, part in parts.items() if "threads" in part.model_fields_set
+    }

@@ -1,0 +1,68 @@
+"""Who gets how many threads, and how threads wait. Pure; the figures behind it are in `docs/benchmarks.md`.
+
+Two teams of spinning threads on the same cores are the one thing that must not happen: each waits for a thread of its
+own that the other keeps from running. So the cores are dealt out; only a team that has more than its share sleeps at
+barriers instead of spinning.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+LIGHT: Final = frozenset({"suffix", "ngram", "scripted", "wrong"})
+"""Drafting methods that do not compute with torch; every other one is taken to."""
+
+SPIN: Final = 20_000
+"""Turns of a bounded spin at a barrier (some tens of microseconds), where helpers share the cores of a team."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process may use."""
+
+    threads: int = 1
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def shares(
+    cores: int,
+    verifiers: int,
+    drafters: int,
+    method: str,
+    wanted: Mapping[str, int] | None = None,
+) -> Mapping[str, Share]:
+    """A share for each role; `wanted` holds numbers of threads that the user insists on."""
+    computing = drafters if method not in LIGHT else 0
+    each = max(1, cores // (verifiers + computing))
+    numbers = {
+        "verifier": max(1, (cores - computing * each) // verifiers),
+        "drafter": each if computing else 1,
+        "front": 1,
+    }
+    numbers |= wanted or {}
+    crowded = numbers["verifier"] * verifiers + numbers["drafter"] * computing > cores
+    return {role: Share(count, _environment(count, crowded)) for role, count in numbers.items()}
+
+
+def _environment(threads: int, crowded: bool) -> Mapping[str, str]:
+    environment = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
+    if threads > 1 and crowded:
+        environment |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+    elif threads > 1:
+        environment |= {"GOMP_SPINCOUNT": str(SPIN)}
+    return environment
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity, and the quota of its control group."""
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, math.ceil(int(quota) / int(period))))

@@ -1,0 +1,211 @@
+"""A verifier with the real engine and its drafters in one thread, over the in-process mesh: for tests of outputs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from drafter.config import DrafterConfig
+from drafter.core import DrafterCore
+from drafter.node import DrafterNode
+from drafter.proposers import PROPOSERS
+from engine.config import Dtype, EngineConfig
+from engine.models.config import ModelConfig
+from engine.pages import PagePool
+from engine.runner import Engine
+from protocol.config import LinkConfig
+from protocol.endpoint import Endpoint
+from protocol.link import Identity, LinkUp, Received
+from protocol.local_mesh import LocalNetwork
+from protocol.messages import Done, Emit, Ending, Refuse, Sampling, Submit
+from protocol.process import Peers
+from verifier.acceptance import RULES
+from verifier.admission import Admission
+from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
+from verifier.core import VerifierCore
+from verifier.node import VerifierNode
+from verifier.planner import PLANNERS
+from verifier.text import StreamDetokenizer, load_tokenizer
+from verifier.worker import EngineWorker
+
+TURNS = 20_000
+"""A cluster that needs more turns for a handful of requests is stuck."""
+
+
+@dataclass
+class Answer:
+    """What a front door saw of one choice."""
+
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    drafted: list[bool] = field(default_factory=list)
+    done: Done | None = None
+
+
+class Cluster:
+    """Turns are taken one after the other, so a run is as deterministic as its arithmetic.
+
+    `ticks` of simulated time pass a turn: patience and link times do not depend on the machine.
+    """
+
+    def __init__(
+        self,
+        target: Path,
+        drafters: Sequence[DrafterConfig] = (),
+        *,
+        draft_length: int = 8,
+        dtype: Dtype = "float32",
+        rule: str = "match",
+        page_size: int = 16,
+        pages: int = 256,
+        max_chunk: int = 64,
+        max_running: int = 16,
+    ) -> None:
+        self._numbers = count(1)
+        self.now = 0.0
+        self.network = LocalNetwork(lambda: self.now)
+        self._link = LinkConfig()
+        model = ModelConfig.read(target)
+        tokenizer = load_tokenizer(target)
+        context = min(model.positions, pages * page_size)
+        config = VerifierConfig(
+            model=target,
+            planner=PlannerConfig(draft_length=draft_length),
+            scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
+        )
+        engine = Engine.load(
+            target,
+            EngineConfig(pages=pages, page_size=page_size, max_context=context, dtype=dtype),
+        )
+        self.pool = PagePool(pages, page_size)
+        self.core = VerifierCore(
+            config,
+            Admission(context, model.vocab, frozenset(model.eos_ids), rule),
+            self.pool,
+            PLANNERS[config.planner.name](config.planner),
+            lambda: StreamDetokenizer(tokenizer),
+        )
+        self.verifier = VerifierNode(
+            self.core,
+            self._endpoint("verifier", Identity("verifier", "verifier-0")),
+            EngineWorker(engine, RULES[rule]),
+            self._clock,
+        )
+        self.front = self._endpoint("front", Identity("front", "front-0"))
+        self.front.dial("verifier", self.now)
+        self.configs = {config.node_id: config for config in drafters}
+        self.drafters: dict[str, DrafterNode] = {}
+        for node_id in self.configs:
+            self.start(node_id)
+        self.verifier.command(Peers(tuple(self.configs)))
+        self._front_link: int | None = None
+        self._answers: dict[int, Answer] = {}
+
+    def _clock(self) -> float:
+        return self.now
+
+    def _endpoint(self, address: str, identity: Identity) -> Endpoint:
+        return Endpoint(
+            self.network.mesh(address), self._link, identity, lambda: next(self._numbers)
+        )
+
+    def start(self, node_id: str) -> None:
+        """A new drafter process at its address."""
+        config = self.configs[node_id]
+        proposer = PROPOSERS[config.method](config)
+        identity = Identity("drafter", node_id, method=config.method)
+        endpoint = self._endpoint(node_id, identity)
+        self.drafters[node_id] = DrafterNode(
+            DrafterCore(config, proposer), endpoint, proposer, self._clock
+        )
+
+    def kill(self, node_id: str) -> None:
+        """The drafter is gone without a word."""
+        self.network.kill(node_id)
+        del self.drafters[node_id]
+
+    def turn(self) -> Iterator[Emit | Done | Refuse]:
+        """Everybody takes a turn; yields what the front door hears."""
+        self.now += 0.001
+        for event in self.front.drain(self.now):
+            match event:
+                case LinkUp():
+                    self._front_link = event.link
+                case Received():
+                    for message in event.messages:
+                        if isinstance(message, Emit | Done | Refuse):
+                            yield message
+        self.verifier.turn()
+        for drafter in list(self.drafters.values()):
+            drafter.turn()
+
+    def connect(self) -> None:
+        """Turn until every link is up."""
+        for _ in range(TURNS):
+            if self._front_link and len(self.core.drafting.roster) == len(self.drafters):
+                return
+            list(self.turn())
+        raise AssertionError("links did not come up")
+
+    def submit(self, *submits: Submit) -> None:
+        assert self._front_link is not None
+        assert self.front.send(self._front_link, submits, self.now)
+
+    def begin(
+        self,
+        prompts: Sequence[Sequence[int]],
+        ending: Ending,
+        samplings: Sequence[Sampling] = (),
+    ) -> dict[int, Answer]:
+        """Submit all prompts at once, one choice each."""
+        self.connect()
+        self._answers = {next(self._numbers): Answer() for _ in prompts}
+        chosen = samplings or [Sampling()] * len(prompts)
+        self.submit(
+            *(
+                Submit(request, tuple(prompt), ending, sampling)
+                for request, prompt, sampling in zip(self._answers, prompts, chosen, strict=True)
+            )
+        )
+        return self._answers
+
+    def turns(self, count: int) -> None:
+        """So many turns, hearing what comes."""
+        for _ in range(count):
+            for message in self.turn():
+                self._take(self._answers, message)
+
+    def finish(self, answers: dict[int, Answer]) -> list[Answer]:
+        """Turn until the last of these answers is done."""
+        for _ in range(TURNS):
+            if all(answer.done for answer in answers.values()):
+                return list(answers.values())
+            self.turns(1)
+        raise AssertionError("not done")
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        ending: Ending,
+        samplings: Sequence[Sampling] = (),
+    ) -> list[Answer]:
+        """All prompts at once, until the last is done."""
+        return self.finish(self.begin(prompts, ending, samplings))
+
+    @staticmethod
+    def _take(answers: dict[int, Answer], message: Emit | Done | Refuse) -> None:
+        match message:
+            case Emit():
+                answer = answers[message.request]
+                answer.tokens += message.tokens
+                answer.text += message.text
+                answer.drafted += message.drafted
+            case Done():
+                answers[message.request].done = message
+            case Refuse():
+                raise AssertionError(message)
+
+    def settle(self) -> None:
+        """Let everything that is under way arrive."""
+        for _ in range(50):
+            list(self.turn())

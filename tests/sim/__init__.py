@@ -1,0 +1,1 @@
+"""The deterministic simulation: real nodes, a simulated network, clock and target, one seed a history."""

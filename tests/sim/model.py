@@ -1,0 +1,199 @@
+"""The target of the simulation: the next token is a function of a hash of everything before it.
+
+A *state* is one number for one sequence of tokens. The worker computes states through its page tables, and only so:
+what the core believes about a request never reaches a draw except through the pages that it names.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from protocol.messages import Sampling, Submit
+from tests.sim.breach import Breach
+from verifier.step import Step, Verdict, Work
+
+VOCABULARY: Final = 40
+END: Final = 0
+ROOT: Final = 0x1D872B41
+LETTERS: Final = ("a", "b", "ab", "c", "ba")
+_MASK: Final = (1 << 64) - 1
+
+
+def mix(state: int, value: int) -> int:
+    """A number that looks drawn at random for every pair of numbers."""
+    word = (state ^ (value + 0x9E3779B97F4A7C15)) * 0xBF58476D1CE4E5B9 & _MASK
+    word = (word ^ (word >> 29)) * 0x94D049BB133111EB & _MASK
+    return word ^ (word >> 32)
+
+
+class Chain:
+    """States by their tokens. It remembers of each state which one it continues."""
+
+    def __init__(self) -> None:
+        self.parents: dict[int, int] = {}
+
+    def after(self, state: int, token: int) -> int:
+        """The state of `state`'s tokens followed by `token`."""
+        follower = mix(state, token)
+        self.parents[follower] = state
+        return follower
+
+    def walk(self, state: int, tokens: Iterable[int]) -> list[int]:
+        """The states after each of `tokens`."""
+        states = []
+        for token in tokens:
+            state = self.after(state, token)
+            states.append(state)
+        return states
+
+    def unbroken(self, states: Sequence[int]) -> bool:
+        """Whether these are the states of one sequence of tokens from its begin, none missing, none foreign."""
+        parents = list(map(self.parents.get, states))
+        return parents == [ROOT, *states[:-1]] if states else True
+
+
+def draw(
+    state: int, sampling: Sampling, choice: int, position: int, banned: Collection[int] = ()
+) -> int:
+    """The target's token for `position` after the tokens of `state`; keyed as the real rules key their draws."""
+    word = mix(state, 1)
+    if sampling.temperature > 0:
+        word = mix(mix(mix(word, sampling.seed), choice), position)
+    while word % VOCABULARY in banned:
+        word = mix(word, 2)
+    return word % VOCABULARY
+
+
+def text_of(tokens: Iterable[int]) -> str:
+    """The text of whole output; some tokens show only with the next one, as split characters do."""
+    text = held = ""
+    for token in tokens:
+        held += LETTERS[token % len(LETTERS)]
+        if token % 7 != 3:
+            text += held
+            held = ""
+    return text
+
+
+class ToyDetokenizer:
+    """`text_of`, one token at a time."""
+
+    def __init__(self) -> None:
+        self._tokens: list[int] = []
+        self._size = 0
+
+    def step(self, token: int) -> str:
+        self._tokens.append(token)
+        text = text_of(self._tokens)
+        piece = text[self._size :]
+        self._size = len(text)
+        return piece
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What plain decoding answers; `states[n]` is the state of the prompt and n output tokens."""
+
+    tokens: tuple[int, ...]
+    text: str
+    reason: str
+    states: tuple[int, ...]
+
+
+def plain(chain: Chain, submit: Submit, choice: int) -> Plain:
+    """Decode one token at a time, with none of the service's code."""
+    ending = submit.ending
+    ends = set(ending.stop_token_ids) | (set() if ending.ignore_eos else {END})
+    states = chain.walk(ROOT, submit.tokens)[-1:]
+    tokens: list[int] = []
+    text = reason = ""
+    while not reason:
+        early = len(tokens) + 1 < ending.min_tokens
+        position = len(submit.tokens) + len(tokens)
+        token = draw(states[-1], submit.sampling, choice, position, ends if early else ())
+        tokens.append(token)
+        states.append(chain.after(states[-1], token))
+        if token in ends:
+            shown = ending.include_stop and token in ending.stop_token_ids
+            text, reason = text_of(tokens) if shown else text, "stop"
+            continue
+        before, text = len(text), text_of(tokens)
+        cut = None if early else first_stop(text, before, ending.stop)
+        if cut is not None:
+            place, stop = cut
+            text, reason = text[: place + (len(stop) if ending.include_stop else 0)], "stop"
+        elif len(tokens) == ending.max_tokens:
+            reason = "length"
+    return Plain(tuple(tokens), text, reason, tuple(states))
+
+
+def first_stop(text: str, before: int, stops: Sequence[str]) -> tuple[int, str] | None:
+    """The earliest stop text that ends in `text[before:]`, and where it begins; of two the first listed."""
+    found = [
+        (place, order)
+        for order, stop in enumerate(stops)
+        if (place := text.find(stop, max(0, before - len(stop) + 1))) >= 0
+    ]
+    return (min(found)[0], stops[min(found)[1]]) if found else None
+
+
+class HashWorker:
+    """Runs steps: one slot for each position of each page holds the state that was computed there.
+
+    `elapse` is told how many tokens a forward has; `watch` sees every step before it runs.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        pages: int,
+        page_size: int,
+        elapse: Callable[[int], None],
+        watch: Callable[[Step], None],
+    ) -> None:
+        self._chain = chain
+        self._page_size = page_size
+        self._slots = [[0] * page_size for _ in range(pages)]
+        self._elapse = elapse
+        self._watch = watch
+
+    def run(self, step: Step) -> list[Verdict]:
+        """All rows write, then all read: rows that share a page they write to ruin each other, as on a device."""
+        self._watch(step)
+        self._elapse(step.tokens)
+        for row in step.rows:
+            self._write(row)
+        return [self._judge(row) for row in step.rows]
+
+    def _write(self, row: Work) -> None:
+        end = row.start + len(row.tokens)
+        if len(set(row.pages)) != len(row.pages) or len(row.pages) * self._page_size < end:
+            raise Breach(f"request {row.request}: pages {row.pages} for {end} positions")
+        if max(row.tokens) >= VOCABULARY:
+            raise Breach(f"request {row.request}: token {max(row.tokens)} reached the target")
+        state = self._line(row, row.start)[-1] if row.start else ROOT
+        for position, token in enumerate(row.tokens, row.start):
+            state = self._chain.after(state, token)
+            page, slot = divmod(position, self._page_size)
+            self._slots[row.pages[page]][slot] = state
+
+    def _line(self, row: Work, end: int) -> list[int]:
+        states: list[int] = []
+        for page in row.pages[: -(-end // self._page_size)]:
+            states += self._slots[page]
+        return states[:end]
+
+    def _judge(self, row: Work) -> Verdict:
+        states = self._line(row, row.start + len(row.tokens))
+        if not self._chain.unbroken(states):
+            raise Breach(f"request {row.request}: stale or foreign KV in pages {row.pages}")
+        if not row.draws:
+            return Verdict()
+        drafts = row.tokens[len(row.tokens) - row.drafts :]
+        own: list[int] = []
+        for index, state in enumerate(states[len(states) - row.draws :]):
+            banned = row.banned if index < row.banned_draws else ()
+            own.append(draw(state, row.sampling, row.choice, row.position + index, banned))
+            if index >= row.drafts or drafts[index] != own[index]:
+                return Verdict(tuple(own), index)
+        raise Breach(f"request {row.request}: {row.draws} draws for {row.drafts} drafts")

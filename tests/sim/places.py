@@ -1,0 +1,153 @@
+"""Where nodes live: a place keeps its address while node after node comes and goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from protocol.endpoint import Endpoint
+from protocol.local_mesh import LocalMesh, LocalNetwork
+from protocol.mesh import Frames, Peer
+from protocol.process import Command
+
+FOREVER = float("inf")
+
+
+class Node(Protocol):
+    """A loop that takes turns."""
+
+    endpoint: Endpoint
+    stopped: bool
+
+    def command(self, command: Command) -> None: ...
+
+    def turn(self) -> bool: ...
+
+    def pause(self) -> None: ...
+
+
+class SimMesh:
+    """An in-process mesh on which waiting is only a wish: `wake_at` tells until when."""
+
+    def __init__(
+        self, inner: LocalMesh, clock: Callable[[], float], sent: Callable[[str, str, Frames], None]
+    ) -> None:
+        self.inner = inner
+        self.wake_at = 0.0
+        self.read = 0
+        self._clock = clock
+        self._sent = sent
+
+    @property
+    def address(self) -> str:
+        return self.inner.address
+
+    @property
+    def next_arrival(self) -> float:
+        """When the next message that was sent to this node is here."""
+        inbox = self.inner._inbox
+        return inbox[0][0] if inbox else FOREVER
+
+    def connect(self, address: str) -> Peer:
+        return self.inner.connect(address)
+
+    def disconnect(self, peer: Peer) -> None:
+        self.inner.disconnect(peer)
+
+    def send(self, peer: Peer, frames: Frames) -> bool:
+        self._sent(self.address, str(peer), frames)
+        return self.inner.send(peer, frames)
+
+    def drain(self) -> list[tuple[Peer, list[bytes]]]:
+        messages = self.inner.drain()
+        self.read += len(messages)
+        return messages
+
+    def wait(self, seconds: float) -> None:
+        self.wake_at = self._clock() + max(0.0, seconds)
+
+    def wake(self) -> None:
+        self.wake_at = 0.0
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class Place:
+    """One address. `start` and `stop` are births and deaths of processes; `gone` means that none will come again."""
+
+    def __init__(
+        self,
+        address: str,
+        network: LocalNetwork,
+        sent: Callable[[str, str, Frames], None],
+    ) -> None:
+        self.address = address
+        self.node: Node | None = None
+        self.frozen_until = 0.0
+        self.gone = False
+        self.lives = 0
+        self._network = network
+        self._sent = sent
+        self._mesh: SimMesh | None = None
+        self._busy = False
+        self._idle_turns = 0
+
+    def build(self, mesh: SimMesh) -> Node:
+        """A new process."""
+        raise NotImplementedError
+
+    def check(self, *, ran: bool) -> None:
+        """What must hold after a turn."""
+
+    def start(self, *, queued: bool = False) -> None:
+        """A new process; with `queued` frames of its former life still arrive."""
+        network = self._network
+        local = network.restart(self.address) if queued else network.mesh(self.address)
+        self._mesh = SimMesh(local, network.clock, self._sent)
+        self.node = self.build(self._mesh)
+        self.lives += 1
+        self._busy = True
+
+    def stop(self, *, queued: bool = False) -> None:
+        """The process is gone without a word; with `queued` its frames wait for the next one."""
+        self.node = None
+        if not queued:
+            self._network.kill(self.address)
+
+    @property
+    def alive(self) -> bool:
+        return self.node is not None
+
+    @property
+    def queued(self) -> int:
+        return self._mesh.inner.queued if self._mesh else 0
+
+    def due(self) -> float:
+        """When this node has a reason to take a turn."""
+        if self.node is None or self._mesh is None:
+            return FOREVER
+        reason = 0.0 if self._busy else min(self._mesh.wake_at, self._mesh.next_arrival)
+        return max(reason, self.frozen_until)
+
+    def turn(self) -> bool:
+        """Let the node take a turn, then its wish to pause; True if it ran something."""
+        node, mesh = self.node, self._mesh
+        assert node is not None
+        assert mesh is not None
+        before = mesh.read
+        self._busy = node.turn()
+        if not self._busy:
+            node.pause()
+        idle = not self._busy and mesh.read == before and mesh.wake_at <= self._network.clock()
+        self._idle_turns = self._idle_turns + 1 if idle else 0
+        return self._busy
+
+    @property
+    def spinning(self) -> bool:
+        """Whether it takes turn after turn for nothing."""
+        return self._idle_turns > 3
+
+
+def living(places: Sequence[Place]) -> list[Place]:
+    return [place for place in places if place.alive]

@@ -1,0 +1,108 @@
+"""Simulated drafters: they guess from a hash of their whole prefix, computed over draft KV that only `Kept` cuts.
+
+The confidence that travels with a token is a fingerprint of the prefix it was drafted from and of the token itself:
+whoever holds the token can tell whether it still stands where it was drafted.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from drafter.mirror import Kept, Mirror
+from drafter.proposers import Proposal
+from tests.sim.breach import Breach
+from tests.sim.model import ROOT, VOCABULARY, Chain, draw, mix
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How good a drafter is (0 to 1), and how often it re-drafts, stops short or says that more will come."""
+
+    salt: int
+    accuracy: float
+    redrafts: float = 0.0
+    short: float = 0.0
+    pending: float = 0.0
+    features: bool = False  # its KV of guesses is worth nothing once they are committed
+
+    def guess(self, mirror: Mirror, state: int, position: int, variant: int) -> int:
+        """The token for `position` after the tokens of `state`; another one for most other variants when wrong."""
+        right = draw(state, mirror.sampling, mirror.choice, position)
+        word = mix(mix(state, self.salt), variant)
+        if word % 1000 < 1000 * self.accuracy:
+            return right
+        return (right + 1 + (word >> 20) % (VOCABULARY - 1)) % VOCABULARY
+
+    def fingerprint(self, state: int, token: int) -> float:
+        """What nobody can say who drafted `token` from another prefix."""
+        return (mix(mix(state, self.salt), VOCABULARY + token) >> 11) / (1 << 53)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """Draft KV of one mirror: the state of every computed position, and the output line when it was last seen."""
+
+    states: list[int] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
+
+
+class HashProposer:
+    """One drafter's proposer. `memories` has an entry for every open mirror."""
+
+    def __init__(self, profile: Profile, chain: Chain, rng: random.Random) -> None:
+        self.profile = profile
+        self.memories: dict[tuple[int, int], _Memory] = {}
+        self._chain = chain
+        self._rng = rng
+
+    def open(self, mirror: Mirror) -> None:
+        self.memories[mirror.key] = _Memory(line=list(mirror.line))
+
+    def close(self, mirror: Mirror) -> None:
+        del self.memories[mirror.key]
+
+    def adopt(self, mirror: Mirror, kept: Kept) -> None:
+        memory = self.memories[mirror.key]
+        pairs = zip(memory.line, mirror.line, strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if (kept.tokens, kept.true) != (common, min(common, mirror.base)):
+            raise Breach(f"request {mirror.request}: {kept}, but {common} tokens are the same")
+        survivors = kept.true if self.profile.features else kept.tokens
+        del memory.states[len(mirror.prompt) + survivors :]
+        memory.line = list(mirror.line)
+
+    def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        return [self._propose(mirror, want) for mirror, want in wants]
+
+    def _propose(self, mirror: Mirror, want: int) -> Proposal:
+        rng, profile = self._rng, self.profile
+        if len(mirror.line) > mirror.base and rng.random() < profile.redrafts:
+            start = rng.randrange(mirror.base, len(mirror.line))
+            tokens, confidences = self._draft(
+                mirror, start, len(mirror.line) - start, rng.randint(1, 3)
+            )
+            mirror.replace(start, tokens, confidences)
+        pending = rng.random() < profile.pending
+        count = rng.randint(0, want) if pending or rng.random() < profile.short else want
+        tokens, confidences = self._draft(mirror, len(mirror.line), count, 0)
+        self.memories[mirror.key].line = mirror.line + tokens
+        return Proposal(tokens, confidences, pending)
+
+    def _draft(
+        self, mirror: Mirror, start: int, count: int, variant: int
+    ) -> tuple[list[int], list[float]]:
+        """Tokens for output positions `start`...; what is not in the KV yet is computed from the line."""
+        states = self.memories[mirror.key].states
+        begin = len(mirror.prompt) + start
+        del states[begin:]
+        known = (*mirror.prompt, *mirror.line[:start])
+        states += self._chain.walk(states[-1] if states else ROOT, known[len(states) :])
+        tokens: list[int] = []
+        confidences: list[float] = []
+        for position in range(begin, begin + count):
+            token = self.profile.guess(mirror, states[-1], position, variant)
+            tokens.append(token)
+            confidences.append(self.profile.fingerprint(states[-1], token))
+            states.append(self._chain.after(states[-1], token))
+        return tokens, confidences
