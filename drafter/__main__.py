@@ -4,7 +4,7 @@ import logging
 import sys
 
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore
+from drafter.core import DrafterCore, context
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
 from protocol.endpoint import Endpoint
@@ -50,7 +50,7 @@ def build(config: DrafterConfig) -> DrafterNode:
         role="drafter",
         node_id=config.node_id,
         method=config.method,
-        limits=Limits(config.context, config.max_requests, config.max_ahead),
+        limits=Limits(context(config, proposer), config.max_requests, config.max_ahead),
     )
     log.info("method %s, %d mirrors at most", config.method, config.max_requests)
     endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)

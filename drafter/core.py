@@ -58,12 +58,26 @@ class Learns(Protocol):
         """Forget them."""
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A proposer whose model knows so many positions."""
+
+    context: int
+
+
+def context(config: DrafterConfig, proposer: Proposer) -> int:
+    """Positions that are drafted for: what was configured, and what the method can; 0: no limit."""
+    limits = [config.context, proposer.context if isinstance(proposer, Bounded) else 0]
+    return min(filter(None, limits), default=0)
+
+
 class DrafterCore:
     """All mirrors of one drafter."""
 
     def __init__(self, config: DrafterConfig, proposer: Proposer) -> None:
         self._config = config
         self._proposer = proposer
+        self._context = context(config, proposer)
         self.counters: Counter[str] = Counter()
         self.draining = False
         self._mirrors: dict[int, dict[int, Mirror]] = defaultdict(dict)  # link: request: mirror
@@ -115,8 +129,8 @@ class DrafterCore:
         length = len(sync.prompt) + len(sync.output)
         if self.draining:
             self._refuse(link, sync.request, sync.epoch, "draining", "the drafter is draining")
-        elif self._config.context and length >= self._config.context:
-            text = f"{length} tokens, this drafter takes {self._config.context}"
+        elif self._context and length >= self._context:
+            text = f"{length} tokens, this drafter takes {self._context}"
             self._refuse(link, sync.request, sync.epoch, "context", text)
         elif len(self) >= self._config.max_requests:
             self._refuse(link, sync.request, sync.epoch, "full", f"{len(self)} mirrors are open")

@@ -5,7 +5,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -23,20 +23,21 @@ config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 
-Target = Annotated[Optional[str], typer.Option(help="Name or folder of the model to serve.")]
-Draft = Annotated[Optional[str], typer.Option(help="Name or folder of the draft model.")]
-Drafters = Annotated[Optional[int], typer.Option(help="Drafter processes.")]
-Verifiers = Annotated[Optional[int], typer.Option(help="Verifier processes.")]
-Dtype = Annotated[Optional[str], typer.Option(help="float32 or bfloat16.")]
-Method = Annotated[Optional[str], typer.Option(help="Drafting method.")]
-DraftLength = Annotated[Optional[int], typer.Option(help="Draft tokens verified at most a round.")]
-Host = Annotated[Optional[str], typer.Option(help="Where clients are answered.")]
-Port = Annotated[Optional[int], typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
-File = Annotated[Optional[Path], typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
+Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
+Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
+Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
+Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
+Method = Annotated[str | None, typer.Option(help="Drafting method.")]
+DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Host = Annotated[str | None, typer.Option(help="Where clients are answered.")]
+Port = Annotated[int | None, typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
+File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
 
 
 @app.command()
 def up(
+    *,
     target: Target = None,
     draft: Draft = None,
     drafters: Drafters = None,
@@ -73,11 +74,12 @@ def up(
 @app.command()
 def generate(
     prompt: Annotated[str, typer.Argument(help="What to say to the model.")],
+    *,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text, without chat.")] = False,
     max_tokens: Annotated[int, typer.Option(help="Output tokens at most.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    seed: Annotated[Optional[int], typer.Option(help="For sampling that repeats.")] = None,
-    url: Annotated[Optional[str], typer.Option(help="Endpoint of a running service.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For sampling that repeats.")] = None,
+    url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
     target: Target = None,
     draft: Draft = None,
     drafters: Drafters = None,
@@ -97,12 +99,13 @@ def generate(
     }
 
     def run() -> int:
-        from orchestrator.commands.generate import Wish, generate
+        from orchestrator.commands.generate import Wish, ask_new, ask_running
         from orchestrator.settings import load
 
-        own = any(value is not None for value in flags.values()) or config is not None
         wish = Wish(prompt, raw=raw, max_tokens=max_tokens, temperature=temperature, seed=seed)
-        return generate(wish, url, None if url else lambda: load(flags, config), own=own)
+        own = any(value is not None for value in flags.values()) or config is not None
+        answered = None if own and not url else ask_running(wish, url)
+        return ask_new(wish, load(flags, config)) if answered is None else answered
 
     _end(run)
 

@@ -104,12 +104,12 @@ class Channel:
         "heard_at",
         "link",
         "read",
-        "said_ack",
         "said_at",
         "sent",
         "sizes",
         "unacked_bytes",
         "unsaid_bytes",
+        "unsaid_frames",
         "window",
     )
 
@@ -119,12 +119,12 @@ class Channel:
         self.sent = 0
         self.read = 0
         self.acked = 0
-        self.said_ack = 0
         self.sizes: deque[tuple[int, int]] = (
             deque()
         )  # (link_seq, bytes) of unacknowledged data frames
         self.unacked_bytes = 0
-        self.unsaid_bytes = 0  # read, and not acknowledged yet
+        self.unsaid_frames = 0  # data frames read, and not acknowledged yet
+        self.unsaid_bytes = 0  # their bytes
         self.heard_at = now
         self.said_at = now
 
@@ -136,7 +136,7 @@ class Channel:
     def stamp(self, kind: Kind, messages: tuple[AnyMessage, ...], now: float) -> Outgoing:
         """The next frame of this direction; the caller must send it or end the link."""
         self.sent += 1
-        self.said_ack = self.read
+        self.unsaid_frames = 0
         self.unsaid_bytes = 0
         self.said_at = now
         return Outgoing(kind, self.link, self.sent, self.read, messages)
@@ -153,7 +153,9 @@ class Channel:
         if frame.seq != self.read + 1 or frame.ack > self.sent:
             return Reading.HOLE
         self.read = frame.seq
-        self.unsaid_bytes += frame.size
+        if frame.kind is Kind.DATA:  # acknowledging beats would answer beats with beats without end
+            self.unsaid_frames += 1
+            self.unsaid_bytes += frame.size
         self.heard_at = now
         self.acked = max(self.acked, frame.ack)
         while self.sizes and self.sizes[0][0] <= self.acked:
@@ -164,7 +166,7 @@ class Channel:
         """Nothing was said for a beat, or the peer waits for acknowledgements."""
         return (
             now >= self.said_at + config.beat
-            or 2 * (self.read - self.said_ack) >= config.window_frames
+            or 2 * self.unsaid_frames >= config.window_frames
             or 2 * self.unsaid_bytes >= config.window_bytes
         )
 

@@ -75,19 +75,19 @@ class Output:
             self.finish = "stop"
             return
         piece = self._detokenizer.step(token)
-        searched = max(0, len(self.text) - self._hold)
+        before = len(self.text)
         self.text += piece
-        if piece and not early and self._cut_at_stop(searched):
+        if piece and not early and self._cut_at_stop(before):
             self.finish = "stop"
         elif len(self.tokens) >= self._ending.max_tokens:
             self.finish = "length"
 
-    def _cut_at_stop(self, searched: int) -> bool:
-        """Cut the text at the earliest stop text that ends in it; of two at one place the first listed wins."""
+    def _cut_at_stop(self, before: int) -> bool:
+        """Cut the text at the earliest stop text that ends behind `before`; at one place the first listed wins."""
         found = [
             (place, order, stop)
             for order, stop in enumerate(self._ending.stop)
-            if (place := self.text.find(stop, searched)) >= 0
+            if (place := self.text.find(stop, max(0, before + 1 - len(stop)))) >= 0
         ]
         if not found:
             return False

@@ -53,6 +53,11 @@ class Generation:
         return len(self.line) - (self.sequence.computed if self.sequence else 0)
 
     @property
+    def pages(self) -> int:
+        """KV pages that it holds."""
+        return len(self.sequence.pages) if self.sequence else 0
+
+    @property
     def deadline(self) -> float:
         seconds = self.submit.deadline
         return float("inf") if seconds is None else self.arrived + seconds

@@ -7,12 +7,16 @@ choice that lost its pages comes back through the same door: its line is compute
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from engine.pages import OutOfPages, PagePool
 from verifier.config import SchedulerConfig
 from verifier.generation import Generation
 from verifier.planner import Candidate, Planner
 from verifier.step import Step, Work
+
+LEAST_CHUNK: Final = 16
+"""New tokens that a forward may have at least, however slow it is."""
 
 
 @dataclass(slots=True)
@@ -29,7 +33,7 @@ class Chunking:
         """A forward of so many tokens took so long."""
         bound = self.config.forward_seconds
         if seconds > bound:
-            self.tokens = max(16, min(self.tokens, tokens) // 2)
+            self.tokens = max(LEAST_CHUNK, min(self.tokens, tokens) // 2)
         elif 2 * tokens > self.tokens and seconds < bound / 3:
             self.tokens = min(2 * self.tokens, self.config.max_chunk)
 
@@ -75,7 +79,8 @@ class Scheduler:
         self._admit()
         decoding = [each for each in self.running if each.todo == 1]
         prompts = [each for each in self.running if each.todo > 1]
-        budget = max(0, self.chunking.tokens - len(decoding))
+        least = LEAST_CHUNK if prompts else 0  # so that many decoding rows never starve a prompt
+        budget = max(least, self.chunking.tokens - len(decoding))
         lengths = self._lengths(decoding, budget // 2 if prompts else budget)
         works: dict[int, Work] = {}
         for generation, length in zip(decoding, lengths, strict=True):
@@ -112,9 +117,13 @@ class Scheduler:
             self.running.append(self.waiting.pop(0))
 
     def _fits(self, generation: Generation) -> bool:
-        """Pages for its line and one more; a choice that is alone always fits (its limits were checked)."""
-        pages = len(generation.line) // self.pool.page_size + 2
-        return pages <= self.pool.free or not self.running
+        """Beside what those that run still need; a choice that is alone always fits (its limits were checked)."""
+        promised = sum(max(0, self._pages(each) - each.pages) for each in self.running)
+        return not self.running or promised + self._pages(generation) <= self.pool.free
+
+    def _pages(self, generation: Generation) -> int:
+        """Pages for its line, the next token, and one more."""
+        return len(generation.line) // self.pool.page_size + 2
 
     def _place(
         self, works: dict[int, Work], generation: Generation, count: int, drafts: int

@@ -11,7 +11,7 @@ from drafter.mirror import Kept, Mirror
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Guesses for one mirror in the order of their positions, and for each the chance that it is right given those before.
+    """Guesses for one mirror in order of position, and for each the chance that it is right if those before it are.
 
     `pending` says that fewer than wanted does not mean the end: the proposer goes on when it is asked again.
     """

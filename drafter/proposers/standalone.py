@@ -2,7 +2,6 @@
 
 Shapes: N mirrors that draw a token, V vocabulary.
 """
-# ruff: noqa: N803, N806  (tensor names carry their shapes)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ class StandaloneProposer:
 
     def __init__(self, engine: Engine, context: int) -> None:
         self._engine = engine
-        self._context = context
+        self.context = context
         self._pool = PagePool(engine.config.pages, engine.config.page_size)
         self._sequences: dict[Mirror, PagedSequence] = {}
         self._chunk = _FIRST
@@ -93,7 +92,7 @@ class StandaloneProposer:
     def _work(self, index: int, mirror: Mirror) -> _Work | None:
         """Pages for all of a mirror's text; None, and no pages are held, where it cannot be served."""
         end = len(mirror.prompt) + len(mirror.line)
-        if not 0 < end < self._context:
+        if not 0 < end < self.context:
             return None
         sequence = self._sequences.get(mirror)
         if sequence is None:

@@ -116,9 +116,8 @@ class SuffixProposer:
 
     def _best(self, own: History, tail: array[int], room: int, least: float) -> Run:
         best = self._counted(own, tail, room, least)
-        if best.tokens and best.matched == len(
-            tail
-        ):  # nothing can match longer, and nowhere is nearer
+        if best.tokens and best.matched == len(tail):
+            # Nothing can match longer, and nowhere is nearer.
             return best
         best = better(best, self._counted(self._store, tail, room, least))
         for text in self.corpora.ready():

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from rich.console import Console
@@ -17,14 +17,20 @@ out: Final = Console(highlight=False)
 err: Final = Console(stderr=True, highlight=False)
 
 
+def say(text: str, style: str | None = None) -> None:
+    """A line of news; a terminal that is gone must not stop the work."""
+    with suppress(OSError):
+        err.print(text, style=style, markup=False, soft_wrap=True)
+
+
 def stage(name: str, text: str, since: float) -> None:
     """A line about something that was reached, `since` being when it was begun."""
-    err.print(f"  {name:<12} {text:<44} {time.monotonic() - since:6.1f} s", markup=False)
+    say(f"  {name:<12} {text:<44} {time.monotonic() - since:6.1f} s")
 
 
 def complain(text: str) -> None:
     """Say what is wrong."""
-    err.print(f"error: {text}", style="red", markup=False, soft_wrap=True)
+    say(f"error: {text}", "red")
 
 
 @contextmanager

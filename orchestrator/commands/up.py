@@ -5,7 +5,7 @@ import shlex
 import signal
 from types import FrameType
 
-from orchestrator.commands.output import complain, err, out
+from orchestrator.commands.output import complain, out, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config
 from orchestrator.launch import Service
@@ -22,7 +22,7 @@ def up(config: Config) -> int:
     if over.code:
         complain(over.text)
     else:
-        err.print("  stopped")
+        say("  stopped")
     return over.code
 
 
@@ -34,7 +34,7 @@ def _stop_on_signals(service: Service) -> list[int]:
         came.append(number)
         service.stop()
         if len(came) == 1:
-            err.print("\n  draining; once more ends at once")
+            say("\n  draining; once more ends at once")
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, asked)

@@ -77,7 +77,7 @@ class Supervisor:
             case Spawned():
                 member = self.members[event.name]
                 member.pid = event.pid
-                return self._peers_for(member)
+                return self._peers_for(member) if member.child.role in DIALS else []
             case Said():
                 return self._said(self.members[event.name], event, now)
             case Exited():
@@ -135,9 +135,9 @@ class Supervisor:
             member.http = http
         address = said.fields.get("address")
         if isinstance(address, str) and address:
-            member.announced = True
-            if address != member.address:
-                member.address = address
+            news = not member.announced or address != member.address
+            member.address, member.announced = address, True
+            if news:
                 actions += self._publish(member.child.role)
         return actions
 
@@ -155,9 +155,9 @@ class Supervisor:
         peers = [
             each.address
             for each in self.members.values()
-            if each.child.role == dialled and each.address
+            if each.child.role == dialled and each.announced
         ]
-        return [Tell(member.child.name, {"peers": peers})] if peers else []
+        return [Tell(member.child.name, {"peers": peers})]
 
     def _exited(self, member: Member, code: int, now: float) -> list[Action]:
         how = member.reason or _how(code)
@@ -169,7 +169,11 @@ class Supervisor:
             member.deaths = 0
         member.deaths += 1
         member.ready_at = NEVER
-        if not member.announced:  # its former address may be what it could not get
+        actions: list[Action] = []
+        if member.announced:  # those who dial it need not wait for silence to tell them
+            member.announced = False
+            actions = self._publish(member.child.role)
+        else:  # its former address may be what it could not get
             member.address = ""
         if self._hopeless(member):
             member.state = "ended"
@@ -179,7 +183,8 @@ class Supervisor:
         member.state = "waiting"
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (member.deaths - 1))
         member.start_at = now + wait
-        return [Changed(member.child.name, "waiting", f"{how}; starts again in {wait:g} s")]
+        actions.append(Changed(member.child.name, "waiting", f"{how}; starts again in {wait:g} s"))
+        return actions
 
     @staticmethod
     def _hopeless(member: Member) -> bool:

@@ -1,5 +1,8 @@
 """Suffix matching over the request's own text, past outputs and documents."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,3 +224,9 @@ def test_a_history_of_commits_and_guesses_is_as_good_as_a_fresh_start(
 def test_a_copy_is_proposed_whole_by_every_text_method(method: str) -> None:
     proposer: Proposer = PROPOSERS[method](DrafterConfig())
     assert guess(proposer, opened(proposer, [*PASSAGE, *PASSAGE[:40]]), 64) == PASSAGE[40:104]
+
+
+def test_text_methods_start_without_torch() -> None:
+    modules = "drafter.proposers.suffix, drafter.proposers.ngram, drafter.core"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,7 @@
 """Where arithmetic may flip a near tie, every emitted token is held against the float32 logits of its own prefix.
 
-Float32 with near ties: within 1e-3 of the maximum. bfloat16: within `BF16` of it, and drafted runs stray from the maximum
-at most 1.3 times as often as plain ones (case 10 of the reported faults: "it is only rounding" must not hide a bug).
+Float32 with near ties: within 1e-3 of the maximum. bfloat16: within a stated bound, and drafted runs stray from the
+maximum at most 1.3 times as often as plain ones (reported fault 10: "it is only rounding" must not hide a bug).
 """
 
 import random
@@ -30,6 +30,7 @@ def shortfalls_of(
     model: Any,  # noqa: ANN401
     folder: Path,
     prompts: list[list[int]],
+    *,
     dtype: Dtype,
     method: str,
     draft_length: int,
@@ -59,17 +60,26 @@ def any_prompts(count: int) -> list[list[int]]:
 @pytest.mark.parametrize(("method", "draft_length"), [("suffix", 8), ("standalone", 4)])
 def test_float32_with_near_ties(target: Target, method: str, draft_length: int) -> None:
     short = shortfalls_of(
-        target.model, target.folder, any_prompts(12), "float32", method, draft_length
+        target.model,
+        target.folder,
+        any_prompts(12),
+        dtype="float32",
+        method=method,
+        draft_length=draft_length,
     )
     assert max(short) <= GAP
 
 
 def test_bfloat16_drafts_stray_no_more_than_plain(target: Target) -> None:
     prompts = any_prompts(24)
-    plain = shortfalls_of(target.model, target.folder, prompts, "bfloat16", "suffix", 0)
-    drafted = shortfalls_of(target.model, target.folder, prompts, "bfloat16", "suffix", 8)
+    plain = shortfalls_of(
+        target.model, target.folder, prompts, dtype="bfloat16", method="suffix", draft_length=0
+    )
+    drafted = shortfalls_of(
+        target.model, target.folder, prompts, dtype="bfloat16", method="suffix", draft_length=8
+    )
     assert max(plain + drafted) <= BF16_TINY
-    assert strays(drafted) <= 1.3 * strays(plain) + 3
+    assert strays(drafted) <= 1.3 * strays(plain)
 
 
 def strays(short: list[float]) -> int:
@@ -108,7 +118,14 @@ def chat(folder: Path, questions: tuple[str, ...]) -> list[list[int]]:
 @pytest.mark.parametrize("draft_length", [1, 4, 16])
 def test_the_default_model_in_float32(real: tuple[Path, Any], draft_length: int) -> None:
     folder, model = real
-    short = shortfalls_of(model, folder, chat(folder, QUESTIONS), "float32", "suffix", draft_length)
+    short = shortfalls_of(
+        model,
+        folder,
+        chat(folder, QUESTIONS),
+        dtype="float32",
+        method="suffix",
+        draft_length=draft_length,
+    )
     assert max(short) <= GAP
 
 
@@ -117,8 +134,10 @@ def test_the_default_model_in_float32(real: tuple[Path, Any], draft_length: int)
 def test_the_default_model_in_bfloat16(real: tuple[Path, Any]) -> None:
     folder, model = real
     prompts = chat(folder, QUESTIONS)
-    plain = shortfalls_of(model, folder, prompts, "bfloat16", "suffix", 0)
-    drafted = shortfalls_of(model, folder, prompts, "bfloat16", "suffix", 8)
+    plain = shortfalls_of(model, folder, prompts, dtype="bfloat16", method="suffix", draft_length=0)
+    drafted = shortfalls_of(
+        model, folder, prompts, dtype="bfloat16", method="suffix", draft_length=8
+    )
     assert max(plain + drafted) <= BF16_REAL
     assert strays(drafted) <= 1.3 * strays(plain)
 

@@ -367,6 +367,9 @@ def test_our_own_tensor_must_fit_its_shape() -> None:
 # --- whatever the bytes are -------------------------------------------------------------------------------------------
 
 
+FUZZ = settings(deadline=None, derandomize=True, max_examples=200)
+
+
 def survives(frames: Sequence[bytes]) -> None:
     try:
         frame = SMALL.decode(frames)
@@ -375,11 +378,13 @@ def survives(frames: Sequence[bytes]) -> None:
     assert SMALL.decode(SMALL.encode(*frame[:5])).messages == frame.messages
 
 
+@FUZZ
 @given(st.lists(st.binary(max_size=64), max_size=4))
 def test_arbitrary_parts_are_a_frame_or_a_peer_error(frames: list[bytes]) -> None:
     survives(frames)
 
 
+@FUZZ
 @given(st.binary(max_size=200))
 def test_an_arbitrary_payload_is_a_frame_or_a_peer_error(payload: bytes) -> None:
     survives(raw(payload))
@@ -404,7 +409,7 @@ def test_arbitrary_fields_are_a_message_or_a_peer_error(name: str, fields: list[
     survives(data([name, *fields], tensors=[bytes(12)]))
 
 
-@settings(max_examples=300)
+@FUZZ
 @given(st.sampled_from(sorted(MESSAGES)), st.data())
 def test_a_mutated_frame_is_a_frame_or_a_peer_error(name: str, draw: st.DataObject) -> None:
     frames = [bytes(part) for part in CODEC.encode(Kind.DATA, 1, 2, 3, (MESSAGES[name],))]

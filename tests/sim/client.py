@@ -99,7 +99,8 @@ class Client:
             self._handle(event)
         for ask in self._asks:
             if ask.state is State.NEW and now >= ask.begin and self._links:
-                self._submit(ask)
+                links = list(self._links)
+                self._submit(ask, links[self._setting.pick(len(links))])
             if ask.state is State.SENT and now >= ask.cancel_at and not ask.cancelled:
                 ask.cancelled = True
                 self._outbox[ask.link].append(Abort(ask.submit.request, "changed its mind"))
@@ -112,6 +113,14 @@ class Client:
         now = self._setting.clock()
         times = [time for ask in self._asks for time in (ask.begin, ask.cancel_at) if time > now]
         pause(self.endpoint, self._setting.clock, min(times, default=float("inf")))
+
+    def spread(self, asks: list[Ask]) -> None:
+        """Ask each verifier equally often."""
+        links = list(self._links)
+        self._asks += asks
+        for index, ask in enumerate(asks):
+            self._submit(ask, links[index % len(links)])
+        self.endpoint.mesh.wake()
 
     def clear_caches(self) -> None:
         """Tell every verifier to forget what it learned."""
@@ -127,9 +136,7 @@ class Client:
     def links(self) -> int:
         return len(self._links)
 
-    def _submit(self, ask: Ask) -> None:
-        links = list(self._links)
-        link = links[self._setting.pick(len(links))]
+    def _submit(self, ask: Ask, link: int) -> None:
         ask.state, ask.link = State.SENT, link
         self._by_number[link, ask.submit.request] = ask
         self._setting.answered[link, ask.submit.request] = ask
@@ -137,10 +144,10 @@ class Client:
 
     def _handle(self, event: Event) -> None:
         match event:
-            case LinkUp():
+            case LinkUp(role="verifier"):
                 self._links[event.link] = event.node_id
                 self._outbox[event.link] = []
-            case LinkDown():
+            case LinkDown() if event.link in self._links:
                 self._down(event)
             case Received():
                 for message in event.messages:
@@ -167,7 +174,10 @@ class Client:
                 raise Breach(f"a front door does not expect {message}")
 
     def _refused(self, ask: Ask, refuse: Refuse) -> None:
-        if ask.heard or ask.over or refuse.code not in ask.refusals:
+        allowed = refuse.code in ask.refusals or (
+            refuse.code == "draining" and self._setting.excused(self._links[ask.link])
+        )
+        if ask.heard or ask.over or not allowed:
             raise Breach(f"refused: {refuse}")
         ask.state = State.REFUSED
 
@@ -175,6 +185,8 @@ class Client:
         choice = message.choice
         heard = ask.heard.setdefault(choice, Heard())
         where = f"request {message.request} choice {choice}"
+        if "invalid" in ask.refusals:
+            raise Breach(f"{where}: an invalid request was served")
         if heard.done or choice >= ask.submit.choices or ask.state is not State.SENT:
             raise Breach(f"{where}: {message} after its end")
         if isinstance(message, Emit):

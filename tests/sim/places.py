@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from protocol.endpoint import Endpoint
@@ -97,9 +97,6 @@ class Place:
         """A new process."""
         raise NotImplementedError
 
-    def check(self, *, ran: bool) -> None:
-        """What must hold after a turn."""
-
     def start(self, *, queued: bool = False) -> None:
         """A new process; with `queued` frames of its former life still arrive."""
         network = self._network
@@ -147,7 +144,3 @@ class Place:
     def spinning(self) -> bool:
         """Whether it takes turn after turn for nothing."""
         return self._idle_turns > 3
-
-
-def living(places: Sequence[Place]) -> list[Place]:
-    return [place for place in places if place.alive]

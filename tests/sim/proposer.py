@@ -41,8 +41,11 @@ class Profile:
 
 @dataclass(slots=True)
 class _Memory:
-    """Draft KV of one mirror: the state of every computed position, and the output line when it was last seen."""
+    """Draft KV of one mirror: the state of every computed position; the output line when it was last seen; the most
+    guesses that were ever granted.
+    """
 
+    most: int
     states: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
 
@@ -57,7 +60,7 @@ class HashProposer:
         self._rng = rng
 
     def open(self, mirror: Mirror) -> None:
-        self.memories[mirror.key] = _Memory(line=list(mirror.line))
+        self.memories[mirror.key] = _Memory(mirror.max_ahead, line=list(mirror.line))
 
     def close(self, mirror: Mirror) -> None:
         del self.memories[mirror.key]
@@ -71,6 +74,7 @@ class HashProposer:
         survivors = kept.true if self.profile.features else kept.tokens
         del memory.states[len(mirror.prompt) + survivors :]
         memory.line = list(mirror.line)
+        memory.most = max(memory.most, mirror.max_ahead)
 
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
         return [self._propose(mirror, want) for mirror, want in wants]

@@ -1,0 +1,124 @@
+"""What all loops share: saying what a core wants said, waiting, and keeping a list of peers dialled."""
+
+from itertools import count
+
+from protocol.endpoint import Endpoint
+from protocol.local_mesh import LocalMesh, LocalNetwork
+from protocol.loop import HELD_RETRY, Dialled, pause, say
+from protocol.mesh import Frames, Peer
+from protocol.messages import AnyMessage, Heartbeat
+from tests.protocol.pair import CONFIG, DRAFTER, VERIFIER, down, word
+
+
+class Waits(LocalMesh):
+    """A mesh that notes how long it is asked to wait."""
+
+    def __init__(self, network: LocalNetwork, address: str) -> None:
+        super().__init__(network, address)
+        network._nodes[address] = self
+        self.waited: list[float] = []
+        self.willing = True
+
+    def wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+    def send(self, peer: Peer, frames: Frames) -> bool:
+        return self.willing and super().send(peer, frames)
+
+
+class Chatter:
+    """A core with a fixed number of things to say to every link."""
+
+    def __init__(self, backlog: dict[int, int]) -> None:
+        self.backlog = backlog
+
+    @property
+    def links_with_news(self) -> list[int]:
+        return [link for link, left in self.backlog.items() if left]
+
+    def outbox(self, link: int) -> list[AnyMessage]:
+        if not self.backlog[link]:
+            return []
+        self.backlog[link] -= 1
+        return [word("news")]
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat("draining", 1)
+
+
+class World:
+    """A verifier's endpoint and two drafters' on one network."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        network = LocalNetwork(lambda: self.now)
+        numbers = count(1)
+        self.mesh = Waits(network, "verifier")
+        self.verifier = Endpoint(self.mesh, CONFIG, VERIFIER, numbers.__next__)
+        self.drafters = [
+            Endpoint(network.mesh(name), CONFIG, DRAFTER, numbers.__next__) for name in ("a", "b")
+        ]
+
+    def turn(self) -> None:
+        for _ in range(3):
+            self.verifier.drain(self.now)
+            for drafter in self.drafters:
+                drafter.drain(self.now)
+
+
+def test_a_list_of_peers_is_dialled_and_what_leaves_the_list_is_hung_up_on() -> None:
+    world = World()
+    dialled = Dialled(world.verifier)
+    assert dialled.update(["a", "b", "a"], world.now) == []
+    world.turn()
+    first, second = world.verifier.links
+    assert down(dialled.update(["b"], world.now)) == [(first, "hung up")]
+    assert dialled.update(["b"], world.now) == []
+    assert world.verifier.links == (second,)
+
+
+def test_a_peer_that_comes_back_to_the_list_is_dialled_anew() -> None:
+    world = World()
+    dialled = Dialled(world.verifier)
+    for peers in (["a"], [], ["a"]):
+        dialled.update(peers, world.now)
+        world.turn()
+    assert len(world.verifier.links) == 1
+    assert world.verifier.links == world.drafters[0].links
+
+
+def test_every_link_is_told_what_its_window_allows() -> None:
+    world = World()
+    Dialled(world.verifier).update(["a", "b"], world.now)
+    world.turn()
+    first, second = world.verifier.links
+    core = Chatter({first: 12, second: 3, 999: 1})
+    say(core, world.verifier, world.now)
+    assert core.backlog == {first: 4, second: 0, 999: 1}
+    assert world.verifier.heartbeat == Heartbeat("draining", 1)
+
+
+def test_a_pause_lasts_until_the_nearest_deadline() -> None:
+    world = World()
+    world.verifier.dial("a", 0.0)
+    world.turn()
+    pause(world.verifier, lambda: 0.1)
+    pause(world.verifier, lambda: 0.1, deadline=0.3)
+    pause(world.verifier, lambda: 0.6)
+    assert [round(each, 3) for each in world.mesh.waited] == [0.4, 0.2, -0.1]
+
+
+def test_a_pause_without_links_and_deadlines_lasts_until_somebody_comes() -> None:
+    world = World()
+    pause(world.verifier, lambda: 0.1)
+    assert world.mesh.waited == [float("inf")]
+
+
+def test_a_pause_is_short_while_a_frame_waits_for_the_transport() -> None:
+    world = World()
+    world.verifier.dial("a", 0.0)
+    world.turn()
+    world.mesh.willing = False
+    say(Chatter({world.verifier.links[0]: 1}), world.verifier, world.now)
+    pause(world.verifier, lambda: 0.1)
+    assert world.mesh.waited == [HELD_RETRY]

@@ -1,0 +1,246 @@
+"""The faults of a history: drawn from its seed, put on its calendar, and healed when the storm is over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from protocol.codec import HEADER, MAGIC, Codec, Kind
+from protocol.config import LinkConfig
+from protocol.messages import PROTOCOL_VERSION, DraftTailStream, Hello
+from protocol.process import Drain
+from tests.sim.scenario import BEAT, Mode
+from tests.sim.weather import Disturbance
+
+if TYPE_CHECKING:
+    from tests.sim.places import Place
+    from tests.sim.roles import DrafterPlace, VerifierPlace
+    from tests.sim.world import World
+
+LATEST_COPY: Final = 1.0
+"""No copy is later than this."""
+
+
+def brew(world: World) -> None:
+    """Put this history's faults on its calendar."""
+    scenario, rng = world.scenario, world.rng
+    world.at(scenario.storm, partial(heal, world))
+    for front in world.fronts.values():
+        if rng.random() < 0.2:
+            world.at(rng.uniform(0, scenario.storm), partial(_clear_caches, world, front.address))
+    kinds = _KINDS[scenario.mode]
+    for _ in range(rng.randint(2, 7)):
+        kind = rng.choice(kinds)
+        world.at(rng.uniform(0.02, 0.9 * scenario.storm), partial(kind, world))
+
+
+def heal(world: World) -> None:
+    """The storm is over: what can come back does, and all lists are whole again."""
+    world.note("healed")
+    world.weather.clear()
+    for place in world.places:
+        place.frozen_until = 0.0
+        if not place.alive and not place.gone:
+            place.start()
+    for verifier in world.verifiers.values():
+        verifier.dial(tuple(world.drafters))
+
+
+def _clear_caches(world: World, address: str) -> None:
+    if world.fronts[address].alive:
+        world.fronts[address].client.clear_caches()
+
+
+# --- the way of messages ------------------------------------------------------------------------------
+
+
+def _disturb_speculation(world: World) -> None:
+    """Something happens to the messages between a verifier and a drafter, one way or both."""
+    rng = world.rng
+    if world.drafters:
+        one, other = rng.choice(list(world.verifiers)), rng.choice(list(world.drafters))
+        _disturb(world, *((one, other) if rng.random() < 0.5 else (other, one)))
+
+
+def _disturb_anything(world: World) -> None:
+    rng = world.rng
+    one = rng.choice(world.scenario.addresses)
+    other = rng.choice([None, *world.scenario.addresses])
+    _disturb(world, *((one, other) if rng.random() < 0.5 else (other, one)))
+
+
+def _disturb(world: World, source: str | None, target: str | None) -> None:
+    rng = world.rng
+    until = world.now + rng.uniform(0.1, 1.5)
+    disturbance = Disturbance(source, target, until)
+    match rng.randrange(7):
+        case 0:
+            disturbance.loss = rng.choice((0.05, 0.3, 1.0))
+        case 1:
+            disturbance.twice = rng.choice((0.1, 0.5))
+        case 2:
+            disturbance.late = rng.choice((0.1, 0.5))
+            disturbance.late_by = rng.choice((0.05, 0.2, LATEST_COPY))
+        case 3:
+            disturbance.jitter = rng.choice((0.005, 0.05))
+        case 4:
+            disturbance.slow = rng.choice((0.01, 0.1))
+        case 5:
+            disturbance.held = True
+        case _:
+            disturbance.loss = disturbance.twice = disturbance.late = 0.1
+            disturbance.late_by, disturbance.jitter = 0.2, 0.01
+    world.note(f"from now on: {disturbance}")
+    world.weather.disturb(disturbance)
+    if source is not None and target is not None:
+        world.taint(source, target)
+    else:
+        world.taint(source or target or "")
+
+
+# --- nodes ----------------------------------------------------------------------------------------------
+
+
+def _some_drafter(world: World) -> DrafterPlace | None:
+    living = [place for place in world.drafters.values() if place.alive]
+    return world.rng.choice(living) if living else None
+
+
+def _some_node(world: World) -> Place | None:
+    living = [place for place in world.places if place.alive]
+    return world.rng.choice(living) if living else None
+
+
+def _doze(world: World) -> None:
+    """A node does nothing for a while, but not for so long that anybody may hang up."""
+    place = _some_node(world)
+    if place is None or not world.untouched or any(p.frozen_until > world.now for p in world.places):
+        return
+    patience = min(
+        links.silence for address, links in world.scenario.links.items() if address != place.address
+    )
+    seconds = world.rng.uniform(0.5, 0.9) * (patience - BEAT - 0.3)
+    world.note(f"{place.address} dozes for {seconds:.3f}")
+    place.frozen_until = world.now + seconds
+
+
+def _freeze(world: World, pick: Callable[[World], Place | None]) -> None:
+    place = pick(world)
+    if place is not None:
+        world.taint(place.address)
+        place.frozen_until = world.now + world.rng.uniform(0.05, 3.0)
+        world.note(f"{place.address} is frozen until {place.frozen_until:.3f}")
+
+
+def _crash(world: World, pick: Callable[[World], Place | None]) -> None:
+    place = pick(world)
+    if place is None:
+        return
+    rng, queued = world.rng, world.rng.random() < 0.5
+    world.taint(place.address)
+    place.stop(queued=queued)
+    place.gone = rng.random() < 0.25 and _spare(world, place)
+    back = world.now + rng.choice((0.0, rng.uniform(0.0, 2.0)))
+    world.note(f"{place.address} crashed, {'for good' if place.gone else f'until {back:.3f}'}")
+    world.at(back, partial(_return, world, place, queued=queued))
+
+
+def _return(world: World, place: Place, *, queued: bool) -> None:
+    if not place.alive and not place.gone:
+        world.note(f"{place.address} is back, {'with' if queued else 'without'} its queue")
+        place.frozen_until = 0.0
+        place.start(queued=queued)
+
+
+def _spare(world: World, place: Place) -> bool:
+    """Whether the story can go on without this place."""
+    if place.address in world.drafters:
+        return True
+    kin = [*(world.verifiers if place.address in world.verifiers else world.fronts).values()]
+    return sum(not each.gone for each in kin) > 1
+
+
+def _drain(world: World, pick: Callable[[World], Place | None]) -> None:
+    place = pick(world)
+    if place is not None and place.address not in world.fronts and place.node is not None:
+        world.note(f"{place.address} drains")
+        world.taint(place.address)
+        place.node.command(Drain())
+
+
+def _move(world: World) -> None:
+    """A drafter is taken off a verifier's list, and put back later."""
+    if not world.drafters:
+        return
+    verifier: VerifierPlace = world.rng.choice(list(world.verifiers.values()))
+    address = world.rng.choice(list(world.drafters))
+    world.note(f"{verifier.address} no longer dials {address}")
+    world.taint(verifier.address, address)
+    verifier.dial(tuple(each for each in verifier.peers if each != address))
+    back = world.now + world.rng.choice((0.0, 0.001, 0.05, 0.5))
+    world.at(back, partial(_move_back, world, verifier, address))
+
+
+def _move_back(world: World, verifier: VerifierPlace, address: str) -> None:
+    if address not in verifier.peers:
+        world.note(f"{verifier.address} dials {address} again")
+        verifier.dial((*verifier.peers, address))
+
+
+# --- bytes that are not ours ----------------------------------------------------------------------------
+
+
+def _litter(world: World) -> None:
+    """Frames that nobody of this mesh said; nothing may come of them."""
+    rng = world.rng
+    for _ in range(rng.randint(1, 5)):
+        source = rng.choice(["stranger", *world.scenario.addresses])
+        target = rng.choice(world.scenario.addresses)
+        if source != target:
+            world.network.carry(source, target, _rubbish(rng, source))
+
+
+def _rubbish(rng: random.Random, source: str) -> list[bytes | memoryview]:
+    codec = Codec(LinkConfig())
+    number = rng.getrandbits(64)
+    row = DraftTailStream(rng.randint(1, 5), 1, 0, 0, (1, 2, 3))
+    frames = codec.encode(Kind.DATA, number, 1, 0, (row,))
+    match rng.randrange(7):
+        case 0:
+            return [rng.randbytes(rng.randint(0, 40)) for _ in range(rng.randint(0, 3))]
+        case 1:
+            return [bytes(frames[0])[:-1], frames[1]]
+        case 2:
+            header = HEADER.pack(MAGIC, PROTOCOL_VERSION + 1, Kind.DATA, 0, number, 1, 0)
+            return [header, frames[1]]
+        case 3:
+            return [frames[0], bytes(frames[1])[: rng.randrange(len(frames[1]))]]
+        case 4:
+            return [frames[0], rng.randbytes(20), *([b""] * rng.randint(0, 400))]
+        case 5 if source == "stranger":
+            return codec.encode(Kind.HELLO, 0, 0, 0, (Hello(number, "front", source),))
+    return frames
+
+
+_KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
+    Mode.CALM: (_doze,),
+    Mode.GENTLE: (
+        *[_disturb_speculation] * 4,
+        partial(_freeze, pick=_some_drafter),
+        partial(_crash, pick=_some_drafter),
+        partial(_drain, pick=_some_drafter),
+        _move,
+        _litter,
+    ),
+    Mode.WILD: (
+        *[_disturb_speculation] * 3,
+        *[_disturb_anything] * 3,
+        *[partial(_freeze, pick=_some_node)] * 2,
+        *[partial(_crash, pick=_some_node)] * 2,
+        partial(_drain, pick=_some_node),
+        _move,
+        _litter,
+    ),
+}

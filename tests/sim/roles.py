@@ -1,0 +1,168 @@
+"""The places of a history, by role: how each builds its node from the real parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from drafter.core import DrafterCore
+from drafter.node import DrafterNode
+from engine.pages import PagePool
+from protocol.endpoint import Endpoint
+from protocol.link import Identity
+from protocol.messages import AnyMessage, DraftSync, Limits
+from protocol.process import Peers
+from tests.sim.client import Ask, Client, Setting
+from tests.sim.liar import Liar
+from tests.sim.model import END, VOCABULARY, HashWorker, ToyDetokenizer
+from tests.sim.places import Node, Place, SimMesh
+from tests.sim.proposer import HashProposer
+from tests.sim.scenario import CONTEXT, DrafterSketch, Kind
+from verifier.admission import Admission
+from verifier.config import VerifierConfig
+from verifier.core import VerifierCore
+from verifier.drafting import Drafting
+from verifier.generation import Generation
+from verifier.node import VerifierNode
+from verifier.planner import Fixed
+from verifier.step import Step
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+class WatchedDrafting(Drafting):
+    """The verifier's drafting, and a record of what it did: who was told to open how often, who was faulted."""
+
+    def watch(self) -> None:
+        self.syncs: Counter[tuple[int, int]] = Counter()  # (request, link): DraftSyncs
+        self.faulted: list[str] = []  # node ids
+
+    def unbind(self, generation: Generation, reason: str) -> None:
+        if reason == "fault" and generation.binding is not None:
+            self.faulted.append(generation.binding.drafter.node_id)
+        super().unbind(generation, reason)
+
+    def tell(self, generation: Generation) -> Iterator[AnyMessage]:
+        for message in super().tell(generation):
+            if isinstance(message, DraftSync) and generation.binding is not None:
+                self.syncs[generation.id, generation.binding.drafter.link] += 1
+            yield message
+
+
+class VerifierPlace(Place):
+    """A verifier over the hash model. `peers` are the drafters it is told to dial.
+
+    `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked.
+    """
+
+    core: VerifierCore
+    drafting: WatchedDrafting
+    endpoint: Endpoint
+
+    def __init__(self, world: World, address: str, config: VerifierConfig) -> None:
+        super().__init__(address, world.network, world.sent)
+        self.config = config
+        self.peers = tuple(world.scenario.drafters)
+        self.decoding: dict[int, int] = {}
+        self.tails: dict[int, tuple[float, ...]] = {}
+        self._world = world
+
+    def build(self, mesh: SimMesh) -> Node:
+        world, config = self._world, self.config
+        planner = Fixed(config.planner)
+        pool = PagePool(world.scenario.pages, config.page_size)
+        self.core = VerifierCore(
+            config,
+            Admission(CONTEXT, VOCABULARY, frozenset({END})),
+            pool,
+            planner,
+            ToyDetokenizer,
+        )
+        self.drafting = WatchedDrafting(planner, VOCABULARY, self.core.counters)
+        self.drafting.watch()
+        self.core.drafting = self.drafting
+        self.tails.clear()
+        worker = HashWorker(world.chain, pool.pages, pool.page_size, world.forward, self._steps)
+        identity = Identity("verifier", self.address, limits=Limits(CONTEXT))
+        self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
+        node = VerifierNode(self.core, self.endpoint, worker, world.clock)
+        node.command(Peers(self.peers))
+        return node
+
+    def _steps(self, step: Step) -> None:
+        self._world.watch_step(self, step)
+
+    def dial(self, peers: tuple[str, ...]) -> None:
+        """From now on these are its drafters."""
+        self.peers = peers
+        if self.node is not None:
+            self.node.command(Peers(peers))
+
+
+class DrafterPlace(Place):
+    """A drafter with a simulated method."""
+
+    core: DrafterCore
+    proposer: HashProposer
+    endpoint: Endpoint
+
+    def __init__(self, world: World, address: str, sketch: DrafterSketch) -> None:
+        super().__init__(address, world.network, world.sent)
+        self.sketch = sketch
+        self._world = world
+
+    @property
+    def honest(self) -> bool:
+        return self.sketch.kind is Kind.HONEST
+
+    def build(self, mesh: SimMesh) -> Node:
+        world, config = self._world, self.sketch.config
+        limits = Limits(config.context, config.max_requests, config.max_ahead)
+        identity = Identity("drafter", self.address, limits=limits, method=config.method)
+        self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
+        if not self.honest:
+            return Liar(self.endpoint, world.clock, world.rng, self.sketch.manners)
+        self.proposer = HashProposer(self.sketch.profile, world.chain, world.rng)
+        self.core = DrafterCore(config, self.proposer)
+        return DrafterNode(self.core, self.endpoint, self.proposer, world.clock)
+
+
+class FrontPlace(Place):
+    """A front door with its asks; they die with the process that sent them."""
+
+    client: Client
+    endpoint: Endpoint
+
+    def __init__(self, world: World, address: str, asks: list[Ask]) -> None:
+        super().__init__(address, world.network, world.sent)
+        self.asks = asks
+        self._world = world
+
+    def build(self, mesh: SimMesh) -> Node:
+        world = self._world
+        identity = Identity("front", self.address)
+        self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
+        setting = Setting(
+            clock=world.clock,
+            chain=world.chain,
+            pick=world.rng.randrange,
+            excused=lambda verifier: world.excused(self.address, verifier),
+            answered=world.answered,
+        )
+        self.client = Client(self.endpoint, setting, self.asks)
+        self.client.command(Peers(tuple(world.scenario.verifiers)))
+        return self.client
+
+    def stop(self, *, queued: bool = False) -> None:
+        if self.alive:
+            self.client.lose()
+        super().stop(queued=queued)
+
+    @property
+    def waiting(self) -> list[Ask]:
+        """Asks whose end is still to come."""
+        if self.gone:
+            return []
+        return [ask for ask in self.asks if not ask.over]

@@ -1,0 +1,185 @@
+"""What a history is about, drawn from its seed: who is there, how they are set, what is asked."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from drafter.config import DrafterConfig
+from protocol.config import LinkConfig
+from protocol.messages import Ending, Sampling, Submit
+from tests.sim.client import Ask
+from tests.sim.model import VOCABULARY
+from tests.sim.proposer import Profile
+from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
+
+CONTEXT: Final = 64
+BEAT: Final = 0.3
+STOPS: Final = ("aba", "cb", "cca", "bc", "abcab", "ccc")
+
+
+class Mode(StrEnum):
+    """Which faults may come."""
+
+    CALM = "calm"  # none
+    GENTLE = "gentle"  # drafters and the way to them: no request may fail
+    WILD = "wild"  # anything
+
+
+class Kind(StrEnum):
+    """What is at a drafter's address."""
+
+    HONEST = "honest"
+    LIAR = "liar"
+    ABSENT = "absent"  # listed, but nobody was ever there
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSketch:
+    """One drafter; `manners` is for liars, the rest for the honest."""
+
+    kind: Kind
+    config: DrafterConfig
+    profile: Profile
+    manners: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that is fixed before the first turn. `storm` is when faults end; `room`: no submission finds a full house."""
+
+    mode: Mode
+    verifiers: Mapping[str, VerifierConfig]
+    drafters: Mapping[str, DrafterSketch]
+    fronts: Mapping[str, list[Ask]]
+    links: Mapping[str, LinkConfig]
+    pages: int
+    bound: int
+    storm: float
+
+    @property
+    def addresses(self) -> list[str]:
+        return [*self.verifiers, *self.drafters, *self.fronts]
+
+
+def invent(rng: random.Random) -> Scenario:
+    """A scenario for this seed."""
+    mode = rng.choices(list(Mode), (20, 20, 60))[0]
+    verifiers = [f"verifier-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
+    drafters = [f"drafter-{index}" for index in range(rng.choices((0, 1, 2, 3), (1, 8, 7, 3))[0])]
+    fronts = [f"front-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
+    storm = rng.uniform(1.0, 3.0)
+    page_size = rng.choice((2, 4, 8))
+    pages = CONTEXT // page_size * rng.choice((1, 1, 2, 3, 6)) + rng.randint(0, 3)
+    config = _verifier(rng, page_size)
+    frames = rng.choice((2, 3, 8, 64))
+    links = {
+        address: LinkConfig(
+            beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames
+        )
+        for address in (*verifiers, *drafters, *fronts)
+    }
+    prompts = [_tokens(rng, rng.randint(1, 20)) for _ in range(3)]
+    return Scenario(
+        mode=mode,
+        verifiers={address: config for address in verifiers},
+        drafters={address: _drafter(rng, address) for address in drafters},
+        fronts={address: _asks(rng, prompts, config, storm) for address in fronts},
+        links=links,
+        pages=pages,
+        bound=rng.choice((4096, 4096, 64, 8)),
+        storm=storm,
+    )
+
+
+def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
+    return VerifierConfig(
+        model=Path("hash"),
+        page_size=page_size,
+        planner=PlannerConfig(
+            draft_length=rng.choice((0, 1, 2, 3, 4, 8)), patience=rng.choice((0.0, 0.002, 0.02))
+        ),
+        scheduler=SchedulerConfig(
+            max_running=rng.choice((1, 2, 4, 16)),
+            max_waiting=rng.choice((3, 64, 64, 64)),
+            max_chunk=rng.choice((16, 16, 32, 128)),
+        ),
+    )
+
+
+def _drafter(rng: random.Random, address: str) -> DrafterSketch:
+    config = DrafterConfig(
+        node_id=address,
+        method="scripted",
+        max_ahead=rng.choice((64, 64, 64, 4, 1, 0)),
+        max_requests=rng.choice((1024, 1024, 1024, 2, 1)),
+        context=rng.choice((0, 0, 0, 30)),
+    )
+    profile = Profile(
+        salt=rng.getrandbits(40),
+        accuracy=rng.choice((0.0, 0.4, 0.7, 0.9, 1.0, 1.0)),
+        redrafts=rng.choice((0.0, 0.0, 0.2)),
+        short=rng.choice((0.0, 0.0, 0.3)),
+        pending=rng.choice((0.0, 0.0, 0.3)),
+        features=rng.random() < 0.3,
+    )
+    kind = rng.choices(list(Kind), (82, 10, 8))[0]
+    return DrafterSketch(kind, config, profile, rng.choice((0.2, 0.8, 1.0)))
+
+
+def _asks(
+    rng: random.Random, prompts: list[tuple[int, ...]], config: VerifierConfig, storm: float
+) -> list[Ask]:
+    return [_ask(rng, number, prompts, config, storm) for number in range(1, rng.randint(2, 5) + 1)]
+
+
+def _ask(
+    rng: random.Random,
+    number: int,
+    prompts: list[tuple[int, ...]],
+    config: VerifierConfig,
+    storm: float,
+) -> Ask:
+    base = rng.choice(prompts)
+    prompt = base[: rng.randint(1, len(base))] + _tokens(rng, rng.choice((0, 0, 1, 3)))
+    max_tokens = rng.choice((1, 2, 5, 12, 20, 30, 40))
+    refusals = set()
+    if config.scheduler.max_running + config.scheduler.max_waiting < 40:
+        refusals.add("full")
+    if rng.random() < 0.04:
+        prompt, max_tokens = rng.choice((((), 3), ((VOCABULARY,), 3), (prompt, CONTEXT)))
+        refusals.add("invalid")
+    submit = Submit(
+        request=number,
+        tokens=prompt,
+        ending=_ending(rng, max_tokens),
+        sampling=Sampling(temperature=rng.choice((0.0, 0.0, 0.8)), seed=rng.getrandbits(64)),
+        choices=rng.choice((1, 1, 1, 2, 3)),
+        priority=rng.choice((0, 0, 0, 5, -5)),
+        deadline=rng.uniform(0.01, 0.6) if rng.random() < 0.1 else None,
+    )
+    begin = rng.uniform(0.0, storm) if rng.random() < 0.6 else 0.0
+    cancel = begin + rng.uniform(0.0, 0.5) if rng.random() < 0.15 else float("inf")
+    return Ask(submit, begin, cancel, frozenset(refusals))
+
+
+def _ending(rng: random.Random, max_tokens: int) -> Ending:
+    return Ending(
+        max_tokens=max_tokens,
+        min_tokens=rng.choice((0, 0, 0, 4, 12)),
+        ignore_eos=rng.random() < 0.4,
+        stop=tuple(rng.sample(STOPS, rng.choice((0, 0, 0, 1, 2)))),
+        stop_token_ids=_tokens(rng, rng.choice((0, 0, 0, 2))),
+        include_stop=rng.random() < 0.3,
+    )
+
+
+def probe(number: int, rng: random.Random) -> Submit:
+    """A request that any good drafter must be able to help with."""
+    return Submit(number, _tokens(rng, 3), Ending(24, ignore_eos=True))
+
+
+def _tokens(rng: random.Random, size: int) -> tuple[int, ...]:
+    return tuple(rng.randrange(VOCABULARY) for _ in range(size))

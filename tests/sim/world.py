@@ -1,0 +1,156 @@
+"""The simulated world: a clock that only turns move, a network, and whose turn it is. One seed, one history."""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+from protocol.local_mesh import LocalNetwork
+from protocol.mesh import Frames
+from tests.sim.breach import Breach
+from tests.sim.client import Ask
+from tests.sim.invariants import check_drafter, check_verifier, check_window, watch_step
+from tests.sim.model import Chain
+from tests.sim.places import FOREVER, Place
+from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
+from tests.sim.scenario import Kind, Scenario, invent
+from tests.sim.trace import Entry
+from tests.sim.weather import Weather, on_grid
+from verifier.step import Step
+
+SPONTANEOUS = 0.03
+"""How often a node takes a turn without a reason."""
+
+
+class World:
+    """Everything of one history. All randomness is drawn from `rng`, all time is read from `clock`."""
+
+    def __init__(self, seed: int, remember: int | None = 300) -> None:
+        self.rng = random.Random(seed)
+        self.now = 0.0
+        self.turns = 0
+        self.frames = 0  # that nodes sent
+        self.trace: deque[Entry] = deque(maxlen=remember)
+        self.chain = Chain()
+        self.answered: dict[tuple[int, int], Ask] = {}  # by (link, request)
+        self.scenario: Scenario = invent(self.rng)
+        self.weather = Weather(self.rng, self.clock)
+        self.network = LocalNetwork(self.clock, self.weather.fate, self.scenario.bound)
+        self._serial = count()
+        self._plans: list[tuple[float, int, Callable[[], None]]] = []
+        self._tainted: set[frozenset[str]] = set()
+        self._long_forward = -1e9
+        self.verifiers = {
+            address: VerifierPlace(self, address, config)
+            for address, config in self.scenario.verifiers.items()
+        }
+        self.drafters = {
+            address: DrafterPlace(self, address, sketch)
+            for address, sketch in self.scenario.drafters.items()
+        }
+        self.fronts = {
+            address: FrontPlace(self, address, asks)
+            for address, asks in self.scenario.fronts.items()
+        }
+        self.places: list[Place] = [
+            *self.verifiers.values(),
+            *self.drafters.values(),
+            *self.fronts.values(),
+        ]
+        for drafter in self.drafters.values():
+            drafter.gone = drafter.sketch.kind is Kind.ABSENT
+        for place in self.places:
+            if not place.gone:
+                place.start()
+
+    # --- what nodes are given -------------------------------------------------------------------
+
+    def clock(self) -> float:
+        return self.now
+
+    def number(self) -> int:
+        """A dial or a link."""
+        return self.rng.getrandbits(64)
+
+    def sent(self, source: str, target: str, frames: Frames) -> None:
+        self.frames += 1
+        self.trace.append((self.now, source, target, frames))
+
+    def note(self, text: str) -> None:
+        self.trace.append((self.now, text, "", ()))
+
+    def forward(self, tokens: int) -> None:
+        """A forward of the target takes its time; now and then it is over its bound."""
+        seconds = self.rng.uniform(0.003, 0.015) + 0.0002 * tokens
+        if self.now > self._long_forward + 2.0 and self.rng.random() < 0.02:
+            self._long_forward = self.now
+            seconds = 0.26
+        self.now += on_grid(seconds)
+
+    def watch_step(self, place: VerifierPlace, step: Step) -> None:
+        watch_step(self, place, step)
+
+    # --- faults and their excuses ------------------------------------------------------------------
+
+    def taint(self, one: str, other: str | None = None) -> None:
+        """A fault touched this pair (or this node): their links may end."""
+        others = self.scenario.addresses if other is None else [other]
+        self._tainted.update(frozenset({one, each}) for each in others)
+
+    def excused(self, one: str, other: str) -> bool:
+        return frozenset({one, other}) in self._tainted
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no fault has touched anything so far."""
+        return not self._tainted
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do this at `time`, between two turns."""
+        heapq.heappush(self._plans, (on_grid(time), next(self._serial), action))
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def run(self, until: float, done: Callable[[], bool] = lambda: False) -> bool:
+        """Turn after turn until `done` or until this time; whether it was done."""
+        while not done():
+            self._carry_out()
+            dues = [(place.due(), place) for place in self.places]
+            ready = [place for due, place in dues if due <= self.now]
+            if self.rng.random() < SPONTANEOUS:
+                ready += [p for p in self.places if p.alive and p.frozen_until <= self.now]
+            if ready:
+                self._turn(self.rng.choice(ready))
+            else:  # nobody has a reason to move now: on to the next time when somebody has
+                plan = self._plans[0][0] if self._plans else FOREVER
+                self.now = max(self.now, min(plan, *(due for due, _ in dues)))
+            if self.now > until:
+                return False
+        return True
+
+    def _carry_out(self) -> None:
+        while self._plans and self._plans[0][0] <= self.now:
+            heapq.heappop(self._plans)[2]()
+
+    @staticmethod
+    def _supervise(place: Place) -> None:
+        if not place.alive and not place.gone:
+            place.start()
+
+    def _turn(self, place: Place) -> None:
+        self.turns += 1
+        ran = place.turn()
+        if isinstance(place, VerifierPlace):
+            check_verifier(self, place, ran=ran)
+        elif isinstance(place, DrafterPlace) and place.honest:
+            check_drafter(self, place)
+        check_window(place)
+        if place.spinning:
+            raise Breach(f"{place.address} takes turns for nothing")
+        if place.node is not None and place.node.stopped:
+            self.note(f"{place.address} has drained")
+            place.stop()
+            self.at(self.now + self.rng.uniform(0.0, 0.5), partial(self._supervise, place))
+        self.now += on_grid(self.rng.expovariate(3000.0))

@@ -1,0 +1,152 @@
+"""Who drafts for whom: least loaded, then the one that has been there longest; refusals make a request wait."""
+
+import pytest
+
+from protocol.link import LinkUp
+from protocol.messages import Heartbeat, Limits
+from verifier.roster import LONGEST_WAIT, NEVER, PROBE_EVERY, Drafter, Roster, Waits
+
+
+def roster(*limits: Limits) -> Roster:
+    """Drafters with links 1, 2, ..."""
+    made = Roster()
+    for link, each in enumerate(limits, 1):
+        made.add(LinkUp(link, "drafter", f"drafter-{link}", each, "ngram"))
+    return made
+
+
+def chosen(made: Roster, *, length: int = 10, waits: Waits | None = None, now: float = 0.0) -> int:
+    """The link of the drafter that a request gets, or 0."""
+    drafter = made.choose(length, waits or Waits(), now)
+    return drafter.link if drafter else 0
+
+
+def bind(made: Roster, link: int, count: int = 1) -> None:
+    drafter = made.get(link)
+    assert drafter is not None
+    drafter.bound += count
+
+
+# --- the choice --------------------------------------------------------------------------------------------------
+
+
+def test_nobody_drafts_where_nobody_is() -> None:
+    assert (chosen(roster()), len(roster())) == (0, 0)
+
+
+def test_the_least_loaded_drafter_is_chosen_and_of_equals_the_oldest() -> None:
+    made = roster(Limits(), Limits(), Limits())
+    choices = []
+    for _ in range(7):
+        choices.append(chosen(made))
+        bind(made, choices[-1])
+    assert choices == [1, 2, 3, 1, 2, 3, 1]
+
+
+def test_a_drafter_that_left_is_not_chosen_and_one_that_came_is() -> None:
+    made = roster(Limits(), Limits())
+    made.remove(1)
+    made.remove(1)
+    assert (chosen(made), 1 in made, 2 in made) == (2, False, True)
+    bind(made, 2)
+    made.add(LinkUp(7, "drafter", "drafter-7"))
+    assert chosen(made) == 7
+
+
+def test_a_draining_drafter_takes_nothing_new_until_it_is_ready_again() -> None:
+    made = roster(Limits(), Limits())
+    made.heard(1, Heartbeat("draining", 3))
+    made.heard(9, Heartbeat("draining", 3))
+    assert chosen(made) == 2
+    made.heard(1, Heartbeat("ready", 3))
+    assert chosen(made) == 1
+
+
+def test_a_full_drafter_is_passed_over() -> None:
+    made = roster(Limits(requests=2), Limits())
+    bind(made, 2, 5)
+    choices = []
+    for _ in range(3):
+        choices.append(chosen(made))
+        bind(made, choices[-1])
+    assert choices == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("length", "link"), [(62, 1), (63, 1), (64, 0), (65, 0), (300, 0)])
+def test_a_context_limit_leaves_room_for_a_guess(length: int, link: int) -> None:
+    assert chosen(roster(Limits(context=64)), length=length) == link
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    made = roster(Limits(context=0, requests=0))
+    bind(made, 1, 10_000)
+    assert chosen(made, length=10**6) == 1
+
+
+# --- waiting after a refusal -----------------------------------------------------------------------------------------
+
+
+def test_a_refused_request_goes_elsewhere_and_comes_back_when_the_wait_is_over() -> None:
+    made, waits = roster(Limits(), Limits()), Waits()
+    bind(made, 2)
+    waits.refused(1, "full", 10.0)
+    assert [chosen(made, waits=waits, now=now) for now in (10.0, 10.24, 10.25)] == [2, 2, 1]
+
+
+def test_waits_double_up_to_a_bound() -> None:
+    waits, gaps = Waits(), []
+    for _ in range(10):
+        waits.refused(1, "full", 0.0)
+        gaps.append(waits.deadline(0.0))
+    assert gaps == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_WAIT, LONGEST_WAIT, LONGEST_WAIT]
+
+
+def test_waits_are_of_one_link() -> None:
+    waits = Waits()
+    waits.refused(1, "full", 0.0)
+    waits.refused(1, "full", 0.0)
+    waits.refused(2, "full", 0.0)
+    assert (waits.over(1, 0.3), waits.over(2, 0.3), waits.over(3, 0.0)) == (False, True, True)
+
+
+def test_a_request_that_is_too_long_never_asks_there_again() -> None:
+    waits = Waits()
+    waits.refused(1, "context", 0.0)
+    assert (waits.over(1, 1e12), waits.deadline(0.0)) == (False, NEVER)
+
+
+def test_the_deadline_is_the_next_end_of_a_wait() -> None:
+    waits = Waits()
+    waits.refused(1, "full", 0.0)
+    waits.refused(2, "full", 0.1)
+    deadlines = [waits.deadline(now) for now in (0.0, 0.25, 0.35)]
+    assert (deadlines, Waits().deadline(0.0)) == ([0.25, 0.35, NEVER], NEVER)
+
+
+# --- patience ----------------------------------------------------------------------------------------------------------
+
+
+def drafter() -> Drafter:
+    return Drafter(1, "drafter-1", "ngram", Limits())
+
+
+def test_a_prompt_drafter_is_worth_waiting_for() -> None:
+    each = drafter()
+    assert all(each.worth_waiting() for _ in range(100))
+
+
+def test_a_drafter_that_is_mostly_late_is_waited_for_only_now_and_then() -> None:
+    each = drafter()
+    for _ in range(20):
+        each.answered(in_time=False)
+    waited = [each.worth_waiting() for _ in range(4 * PROBE_EVERY)]
+    assert waited.count(True) == 4
+
+
+def test_a_drafter_that_became_prompt_again_is_waited_for_again() -> None:
+    each = drafter()
+    for _ in range(20):
+        each.answered(in_time=False)
+    for _ in range(10):
+        each.answered(in_time=True)
+    assert all(each.worth_waiting() for _ in range(10))
