@@ -47,7 +47,7 @@ class VerifierConfig(BaseModel):
     attention: str = Field("sdpa", description="a name in the table of attention backends")
     threads: int = Field(2, ge=1, description="threads of the target's forward")
     page_size: int = Field(16, ge=1, description="positions a KV page holds")
-    kv_bytes: int = Field(1 << 30, ge=1 << 20, description="memory for KV pages")
+    kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages")
     context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
     planner: PlannerConfig = PlannerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()

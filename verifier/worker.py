@@ -1,18 +1,26 @@
 """Between the core's steps and the engine: one forward, then one acceptance rule over all windows."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
-from engine.runner import Engine, Row
+from engine.runner import Forward, Row
 from verifier.acceptance import Rule
 from verifier.step import Step, Verdict, Work
+
+
+class Target(Protocol):
+    """The engine as the verifier sees it."""
+
+    def forward(self, rows: Sequence[Row]) -> Forward:
+        """Logits for the last `logits` tokens of every row, in order."""
 
 
 class EngineWorker:
     """Runs steps on the target."""
 
-    def __init__(self, engine: Engine, rule: Rule) -> None:
+    def __init__(self, engine: Target, rule: Rule) -> None:
         self._engine = engine
         self._rule = rule
 

@@ -19,12 +19,7 @@ from orchestrator.settings import ConfigError
 GLANCE: Final = 0.02  # seconds between two looks at whether the front door has found its verifiers
 LINKED: Final = 10.0  # seconds after which it should have
 
-NEWS: Final[Mapping[str, str]] = {
-    "ready": "ready",
-    "failed": "failed",
-    "waiting": "died",
-    "ended": "",
-}
+NEWS: Final[Mapping[str, str]] = {"ready": "ready", "waiting": "died"}
 """States that a user wants to read of while a service starts or runs, and how they are called."""
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import sys
 import threading
@@ -65,7 +66,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
-        raise OSError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
 async def serve(

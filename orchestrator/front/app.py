@@ -96,7 +96,12 @@ class Service:
     async def ready(self, _http: HttpRequest) -> Response:
         """`GET /ready`: a request would be served now."""
         status = self._door.status()
-        body = {"ready": status.ready, "draining": status.draining, "verifiers": status.verifiers}
+        body = {
+            "ready": status.ready,
+            "draining": status.draining,
+            "verifiers": status.verifiers,
+            "in_flight": status.in_flight,
+        }
         return JSONResponse(body, 200 if status.ready else 503)
 
     async def version(self, _http: HttpRequest) -> Response:

@@ -122,6 +122,7 @@ class FrontNode:
         """The loop is over: whoever still waits hears it, and so does whoever still asks."""
         self._pending += self._core.fail_all(failure)
         self._hand_out()
+        say(self._core, self.endpoint, self._clock())  # if it is lost, silence says the same, later
         with self._door:
             self._closed = True
             self.endpoint.close()

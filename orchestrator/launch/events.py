@@ -70,7 +70,10 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """All children have ended. `code` is the service's exit code; if not 0, `text` says why, `name` which child."""
+    """All children have ended. `code` is the service's exit code; if not 0, `text` says why.
+
+    `name` is the child whose log may say more.
+    """
 
     code: int
     text: str = ""

@@ -178,7 +178,8 @@ class Supervisor:
         if self._hopeless(member):
             member.state = "ended"
             name = member.child.name
-            self._verdict = Over(1, f"{name} could not start: {how.rstrip('.')}.", name)
+            text = f"{name} could not start: {how.rstrip('.')}."
+            self._verdict = Over(1, text, "" if member.reason else name)
             return [Changed(member.child.name, "ended", how), *self._kill_all(now)]
         member.state = "waiting"
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (member.deaths - 1))

@@ -184,6 +184,8 @@ class History:
             syncs = max(place.drafting.syncs.values(), default=0)
             holds(syncs <= 1, place.address, syncs, "DraftSyncs for one request without faults")
             known = {"steps", "rows_cut", "rows_unknown_request"}
+            if any(each.sketch.config.context for each in drafters):
+                known.add("rows_other_epoch")
             bad = {key: count for key, count in core.counters.items() if key not in known}
             holds(not bad, place.address, "counts", bad, "without faults")
 
