@@ -5,7 +5,7 @@ what a verifier must be told. The loop around it: `drafter/node.py`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from drafter.config import DrafterConfig
@@ -78,10 +78,11 @@ class DrafterCore:
         self._config = config
         self._proposer = proposer
         self._context = context(config, proposer)
+        self._max_ahead = config.max_ahead
         self.counters: Counter[str] = Counter()
         self.draining = False
         self._mirrors: dict[int, dict[int, Mirror]] = defaultdict(dict)  # link: request: mirror
-        self._hungry: dict[tuple[int, int], Mirror] = {}
+        self._hungry: dict[Mirror, None] = {}  # in the order in which they became so
         self._outbox: Outbox[Mirror] = Outbox()
 
     def __len__(self) -> int:
@@ -136,10 +137,10 @@ class DrafterCore:
             self._refuse(link, sync.request, sync.epoch, "full", f"{len(self)} mirrors are open")
         else:
             mirror = Mirror.open(link, sync)
-            mirror.max_ahead = min(mirror.max_ahead, self._config.max_ahead)
+            mirror.max_ahead = min(mirror.max_ahead, self._max_ahead)
             self._mirrors[link][sync.request] = mirror
             self._proposer.open(mirror)
-            self._hungry[mirror.key] = mirror
+            self._hungry[mirror] = None
 
     def _commit(self, link: int, commit: VerifyCommit) -> None:
         mirror = self._mirrors[link].get(commit.request)
@@ -152,12 +153,13 @@ class DrafterCore:
             self._close(mirror)
             self._refuse(link, commit.request, commit.epoch, "unknown", str(error))
             return
-        mirror.max_ahead = min(mirror.max_ahead, self._config.max_ahead)
+        if mirror.max_ahead > self._max_ahead:
+            mirror.max_ahead = self._max_ahead
         self._proposer.adopt(mirror, kept)
         if mirror.room:
-            self._hungry[mirror.key] = mirror
+            self._hungry[mirror] = None
         else:  # full, or nobody wants guesses: the base alone is news
-            self._hungry.pop(mirror.key, None)
+            self._hungry.pop(mirror, None)
             self._outbox.news(link, mirror.request, mirror)
 
     def _refuse(self, link: int, request: int, epoch: int, code: str, text: str) -> None:
@@ -170,7 +172,7 @@ class DrafterCore:
         self._drop(mirror)
 
     def _drop(self, mirror: Mirror) -> None:
-        self._hungry.pop(mirror.key, None)
+        self._hungry.pop(mirror, None)
         self._outbox.forget(mirror.link, mirror.request)
         self._proposer.close(mirror)
 
@@ -195,18 +197,19 @@ class DrafterCore:
 
     def plan(self) -> list[tuple[Mirror, int]]:
         """Mirrors that want guesses, and how many at most; all others sleep."""
-        return [(mirror, mirror.room) for mirror in self._hungry.values() if mirror.room]
+        return [(mirror, room) for mirror in self._hungry if (room := mirror.room)]
 
     def settle(self, wants: Sequence[tuple[Mirror, int]], proposals: Sequence[Proposal]) -> None:
         """Take what the proposer made of a plan."""
         for (mirror, want), proposal in zip(wants, proposals, strict=True):
-            if mirror.key not in self._hungry:
+            if mirror not in self._hungry:
                 continue  # it was closed meanwhile
-            mirror.extend(proposal.tokens, proposal.confidences)
-            mirror.exhausted = len(proposal.tokens) < want and not proposal.pending
+            tokens, pending = proposal.tokens, proposal.pending
+            mirror.extend(tokens, proposal.confidences)
+            mirror.exhausted = len(tokens) < want and not pending
             if not mirror.room:
-                del self._hungry[mirror.key]
-            if mirror.unsaid and not (proposal.pending and not proposal.tokens):
+                del self._hungry[mirror]
+            if tokens or (mirror.unsaid and not pending):
                 self._outbox.news(mirror.link, mirror.request, mirror)
 
     def outbox(self, link: int) -> list[AnyMessage]:
@@ -222,6 +225,5 @@ class DrafterCore:
         return Heartbeat("draining" if self.draining else "ready", len(self))
 
 
-def _rows(mirror: Mirror) -> Iterator[AnyMessage]:
-    if mirror.unsaid:
-        yield mirror.take()
+def _rows(mirror: Mirror) -> Sequence[AnyMessage]:
+    return (mirror.take(),) if mirror.unsaid else ()

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from protocol.errors import PeerError
 from protocol.messages import DraftSync, DraftTailStream, Sampling, VerifyCommit
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True, gc=False):
     """What survives a commit: `tokens` of the line, of which the first `true` are the verifier's own.
 
     Draft KV of guesses that became true is still right for drafters that condition on tokens; drafters that
@@ -63,20 +64,22 @@ class Mirror:
     @property
     def room(self) -> int:
         """Guesses that may still be made before the mirror sleeps."""
-        return 0 if self.exhausted else max(0, self.base + self.max_ahead - len(self.line))
+        room = self.base + self.max_ahead - len(self.line)
+        return room if room > 0 and not self.exhausted else 0
 
     def adopt(self, commit: VerifyCommit) -> Kept:
         """Take over committed tokens; a PeerError changes nothing."""
-        if commit.start != self.base:
-            raise PeerError(f"commit starts at {commit.start}, the mirror holds {self.base}")
-        end = commit.start + len(commit.tokens)
-        true = commit.start + _common(self.line, commit.start, commit.tokens)
+        start, tokens = commit.start, commit.tokens
+        if start != self.base:
+            raise PeerError(f"commit starts at {start}, the mirror holds {self.base}")
+        end = start + len(tokens)
+        true = start + _common(self.line[start:end], tokens)
         if true == end:
             kept = len(self.line)
             del self.confidences[: end - self.base]
         else:
             kept = true
-            self.line[true:] = commit.tokens[true - commit.start :]
+            self.line[true:] = tokens[true - start :]
             self.confidences.clear()
             self.said = end
         self.exhausted = False  # from a newer base there may be more to say
@@ -102,24 +105,22 @@ class Mirror:
 
     def take(self) -> DraftTailStream:
         """The row that brings the verifier up to date with this line."""
-        start = max(self.said, self.base)
-        row = DraftTailStream(
+        line, base = self.line, self.base
+        start = self.said if self.said > base else base
+        self.said = len(line)
+        self.said_base = base
+        return DraftTailStream(
             request=self.request,
             epoch=self.epoch,
-            base=self.base,
+            base=base,
             start=start,
-            tokens=tuple(self.line[start:]),
-            confidences=tuple(self.confidences[start - self.base :]),
+            tokens=tuple(line[start:]),
+            confidences=tuple(self.confidences[start - base :]),
         )
-        self.said = len(self.line)
-        self.said_base = self.base
-        return row
 
 
-def _common(line: list[int], start: int, tokens: Sequence[int]) -> int:
-    count = 0
-    for held, final in zip(line[start : start + len(tokens)], tokens, strict=False):
-        if held != final:
-            break
-        count += 1
-    return count
+def _common(held: list[int], tokens: Sequence[int]) -> int:
+    """How many of the first tokens are the same; mostly all of them, which is seen at a glance."""
+    if held == [*tokens[: len(held)]]:
+        return len(held)
+    return next(place for place, guess in enumerate(held) if guess != tokens[place])

@@ -8,24 +8,15 @@ a page; 2 is (key, value).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from engine.batch import Row
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, dtype
 
     from engine.models.config import ModelConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """New tokens of one row at positions start..start+length; all earlier KV lies in its pages."""
-
-    start: int
-    length: int
-    pages: Sequence[int]
 
 
 class Attend(Protocol):
@@ -36,19 +27,19 @@ class Attend(Protocol):
 
 
 class Backend(Protocol):
-    """One per engine; it knows the page size and the head counts."""
+    """One per engine; it knows the page size, the head counts and the dtype."""
 
-    def prepare(self, spans: Sequence[Span]) -> Attend:
+    def prepare(self, rows: Sequence[Row]) -> Attend:
         """Everything about these rows that is the same in all layers."""
 
 
-Loader = Callable[["ModelConfig", int, "Tensor"], Backend]
+Loader = Callable[["ModelConfig", int, "dtype"], Backend]
 
 
-def _sdpa(model: "ModelConfig", page_size: int, like: "Tensor") -> Backend:
-    from engine.attention_sdpa import SdpaAttention  # noqa: PLC0415  # the table is listed without torch
+def _sdpa(model: "ModelConfig", page_size: int, kind: "dtype") -> Backend:
+    from engine.attention_sdpa import SdpaAttention  # noqa: PLC0415  # the table lists without torch
 
-    return SdpaAttention(model, page_size, like.dtype)
+    return SdpaAttention(model, page_size, kind)
 
 
 BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa}

@@ -1,129 +1,130 @@
-"""Attention on CPUs: rows of similar size are gathered into padded batches for torch's kernel.
+"""Attention on CPUs: pieces of similar size are gathered into padded batches for torch's kernel.
 
 The query heads that share a key head are laid side by side as if they were further queries, so the
 keys are read once and never repeated.
 
-Shapes: T tokens of all rows; within a group R rows, W queries a row, L keys a row; K key heads, G
-query heads to a key head, D head size; P pages, S positions of a page; 2 is (key, value).
+Shapes: T tokens of all rows; within a group R pieces, W queries a piece, L keys a piece, X = W*G;
+K key heads, G query heads to a key head, D head size, E = K*G*D; P pages, S positions of a page;
+2 is (key, value).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from engine.attention import Attend, Span
+from engine.attention import Attend
+from engine.batch import Row
+from engine.grouping import Group, Piece, cut, group
 from engine.models.config import ModelConfig
 
-# Costs of one group in one layer, in keys read: fixed, and what each further query adds to a key.
-GROUP_COST: Final = 300.0
-QUERY_COST: Final = 0.07
+
+@dataclass(frozen=True, slots=True)
+class _Scatter:
+    """Where a group's queries come from and go to; padded queries repeat the piece's last."""
+
+    sources_RW: Tensor  # of the flattened [R, W], the token of each query
+    real_N: Tensor  # of the flattened [R, W], which are no padding
+    targets_N: Tensor  # and the token of each of those
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Rows that are padded to the same number of queries and keys."""
+class _Call:
+    """A group as the kernel is called for it.
 
-    rows: list[int]
-    queries: int
-    keys: int
+    Keys are the pages of a table, or a slice of slots where one piece has them in a row. Queries
+    are all tokens in their order where there is nothing to scatter.
+    """
 
-
-def group(spans: Sequence[Span]) -> list[Group]:
-    """Put rows together where padding costs less than another call."""
-    order = sorted(range(len(spans)), key=lambda row: (spans[row].length, spans[row].start))
-    groups: list[Group] = []
-    for row in order:
-        span = spans[row]
-        keys = span.start + span.length
-        alone = Group([row], span.length, keys)
-        if groups:
-            last = groups[-1]
-            both = Group([*last.rows, row], max(last.queries, span.length), max(last.keys, keys))
-            if _cost(both) <= _cost(last) + _cost(alone):
-                groups[-1] = both
-                continue
-        groups.append(alone)
-    return groups
-
-
-def _cost(candidate: Group) -> float:
-    keys = len(candidate.rows) * candidate.keys
-    return GROUP_COST + keys * (1.0 + QUERY_COST * candidate.queries)
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A group as index tensors; `tokens_RW` picks its queries, padded ones repeat the row's last."""
-
-    tokens_RW: Tensor
-    real_N: Tensor  # of the flattened [R, W], which entries are tokens
-    targets_N: Tensor  # and where each of those belongs in [T]
-    pages_N: Tensor
-    mask_R1XL: Tensor | None  # X = W * G
+    shape: tuple[int, int]  # R, W
+    keys: Tensor | slice
+    mask: Tensor | None
+    scatter: _Scatter | None
 
 
 class SdpaAttention:
     """See `engine.attention.Backend`."""
 
     def __init__(self, model: ModelConfig, page_size: int, dtype: torch.dtype) -> None:
-        self.kv_heads = model.kv_heads
-        self.fold = model.heads // model.kv_heads
-        self.head_dim = model.head_dim
-        self.page_size = page_size
-        self.dtype = dtype
+        self._kv_heads = model.kv_heads
+        self._fold = model.heads // model.kv_heads
+        self._head_dim = model.head_dim
+        self._page_size = page_size
+        self._dtype = dtype
 
-    def prepare(self, spans: Sequence[Span]) -> Attend:
-        first = [0]
-        for span in spans:
-            first.append(first[-1] + span.length)
-        batches = [self._batch(each, spans, first) for each in group(spans)]
+    def prepare(self, rows: Sequence[Row]) -> Attend:
+        groups = group(list(cut(rows)))
+        calls = [self._call(each, whole=len(groups) == 1) for each in groups]
 
         def attend(q_TAD: Tensor, kv_PS2KD: Tensor) -> Tensor:
+            if calls[0].scatter is None:
+                return self._attend(calls[0], q_TAD, kv_PS2KD)
             out_TE = q_TAD.new_empty(q_TAD.shape[0], q_TAD.shape[1] * q_TAD.shape[2])
-            for batch in batches:
-                self._attend(batch, q_TAD, kv_PS2KD, out_TE)
+            for call in calls:
+                assert call.scatter is not None
+                q_NAD = q_TAD.index_select(0, call.scatter.sources_RW)
+                o_NE = self._attend(call, q_NAD, kv_PS2KD).index_select(0, call.scatter.real_N)
+                out_TE.index_copy_(0, call.scatter.targets_N, o_NE)
             return out_TE
 
         return attend
 
-    def _batch(self, chosen: Group, spans: Sequence[Span], first: Sequence[int]) -> _Batch:
-        R, W = len(chosen.rows), chosen.queries
-        pages = -(-chosen.keys // self.page_size)
-        L = pages * self.page_size
-        table_RP = torch.zeros(R, pages, dtype=torch.int64)
-        start_R1 = torch.tensor([[spans[row].start] for row in chosen.rows])
-        length_R1 = torch.tensor([[spans[row].length] for row in chosen.rows])
-        first_R1 = torch.tensor([[first[row]] for row in chosen.rows])
-        for index, row in enumerate(chosen.rows):
-            span = spans[row]
-            used = -(-(span.start + span.length) // self.page_size)
-            table_RP[index, :used] = torch.tensor(span.pages[:used])
-        column_RW = torch.minimum(torch.arange(W).expand(R, W), length_R1 - 1)
-        tokens_RW = first_R1 + column_RW
-        real_N = (torch.arange(W) < length_R1).flatten().nonzero().flatten()
-        visible_RWL = torch.arange(L) <= (start_R1 + column_RW)[:, :, None]
-        mask_RWL = torch.zeros(R, W, L, dtype=self.dtype).masked_fill_(~visible_RWL, -torch.inf)
-        mask_R1XL = mask_RWL[:, None, :, None].expand(R, 1, W, self.fold, L).reshape(R, 1, -1, L)
-        return _Batch(
-            tokens_RW=tokens_RW,
-            real_N=real_N,
-            targets_N=tokens_RW.flatten()[real_N],
-            pages_N=table_RP.flatten(),
-            mask_R1XL=mask_R1XL,
+    def _attend(self, call: _Call, q_NAD: Tensor, kv_PS2KD: Tensor) -> Tensor:
+        R, W = call.shape
+        K, G, D = self._kv_heads, self._fold, self._head_dim
+        if isinstance(call.keys, slice):
+            kv_RL2KD = kv_PS2KD.flatten(0, 1)[call.keys][None]
+        else:
+            kv_RL2KD = kv_PS2KD.flatten(1).index_select(0, call.keys).view(R, -1, 2, K, D)
+        k_RLKD, v_RLKD = kv_RL2KD.unbind(2)
+        q_RKXD = q_NAD.view(R, W, K, G, D).transpose(1, 2).reshape(R, K, W * G, D)
+        o_RKXD = scaled_dot_product_attention(
+            q_RKXD, k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2), call.mask
         )
+        return o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
 
-    def _attend(self, batch: _Batch, q_TAD: Tensor, kv_PS2KD: Tensor, out_TE: Tensor) -> None:
-        R, W = batch.tokens_RW.shape
-        K, G, D = self.kv_heads, self.fold, self.head_dim
-        kv_RL2KD = kv_PS2KD.flatten(1).index_select(0, batch.pages_N).view(R, -1, 2, K, D)
-        k_RKLD = kv_RL2KD[:, :, 0].transpose(1, 2)
-        v_RKLD = kv_RL2KD[:, :, 1].transpose(1, 2)
-        q_RWKGD = q_TAD.index_select(0, batch.tokens_RW.flatten()).view(R, W, K, G, D)
-        q_RKXD = q_RWKGD.transpose(1, 2).reshape(R, K, W * G, D)
-        o_RKXD = scaled_dot_product_attention(q_RKXD, k_RKLD, v_RKLD, batch.mask_R1XL)
-        o_NE = o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
-        out_TE.index_copy_(0, batch.targets_N, o_NE.index_select(0, batch.real_N))
+    def _call(self, chosen: Group, *, whole: bool) -> _Call:
+        pieces, W = chosen.pieces, chosen.queries
+        keys, length = self._keys(pieces, chosen.keys)
+        start_R1 = torch.tensor([[piece.start] for piece in pieces])
+        column_W = torch.arange(W)
+        if len(pieces) == 1 and W == 1 and length == chosen.keys:
+            mask = None  # one query that sees all there is
+        else:
+            hidden_RWL = torch.arange(length) > (start_R1 + column_W)[:, :, None]
+            mask_RWL = torch.zeros(hidden_RWL.shape, dtype=self._dtype)
+            mask_RWL.masked_fill_(hidden_RWL, -torch.inf)
+            mask = (
+                mask_RWL.repeat_interleave(self._fold, dim=1)[:, None]
+                if W > 1
+                else mask_RWL[:, None]
+            )
+        uniform = all(piece.length == W for piece in pieces)
+        scatter = None if whole and uniform else _scatter(pieces, column_W)
+        return _Call((len(pieces), W), keys, mask, scatter)
+
+    def _keys(self, pieces: Sequence[Piece], longest: int) -> tuple[Tensor | slice, int]:
+        """Where the keys are, and how many there are with padding."""
+        size = self._page_size
+        used = -(-longest // size)
+        if len(pieces) == 1:
+            pages = pieces[0].pages
+            first = pages[0]
+            if all(pages[i] == first + i for i in range(used)):
+                return slice(first * size, first * size + longest), longest
+        table: list[int] = []
+        for piece in pieces:
+            own = -(-piece.end // size)
+            table.extend(piece.pages[:own])
+            table.extend([0] * (used - own))  # any page will do, its keys are masked
+        return torch.tensor(table), used * size
+
+
+def _scatter(pieces: Sequence[Piece], column_W: Tensor) -> _Scatter:
+    first_R1 = torch.tensor([[piece.first] for piece in pieces])
+    length_R1 = torch.tensor([[piece.length] for piece in pieces])
+    sources_RW = first_R1 + torch.minimum(column_W, length_R1 - 1)
+    real_N = (column_W < length_R1).flatten().nonzero().flatten()
+    return _Scatter(sources_RW.flatten(), real_N, sources_RW.flatten()[real_N])

@@ -1,14 +1,19 @@
-"""Matrix products in the memory layout and with the fused ends that each dtype is fastest with.
+"""Matrix products, in the memory layout and with the fused ends that each dtype is fastest with.
 
 Shapes: T tokens, I inputs, O outputs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import silu
+
+# What torch's own compiler emits for bfloat16 on CPUs; there is no public name for it.
+_REORDER: Final = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001
+_UNARY: Final = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
+_BINARY: Final = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001
 
 Linear = Callable[[Tensor], Tensor]
 AddedLinear = Callable[[Tensor, Tensor], Tensor]
@@ -26,13 +31,13 @@ class Products(Protocol):
     """The products a decoder is made of; weights are [O, I], biases [O]."""
 
     def plain(self, weight_OI: Tensor, bias_O: Tensor | None) -> Linear:
-        """x to W x + b."""
+        """W x + b of x."""
 
     def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
-        """x and y to y + W x + b."""
+        """The sum y + W x + b of x and y."""
 
     def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
-        """x to silu(G x) * (U x), the biases being those of the two."""
+        """The product silu(G x) * (U x) of x, with the biases of both."""
 
 
 class Packed:
@@ -42,43 +47,41 @@ class Packed:
     """
 
     def plain(self, weight_OI: Tensor, bias_O: Tensor | None) -> Linear:
-        blocks, product = self._pack(weight_OI), torch.ops.mkldnn._linear_pointwise.default
+        blocks = _REORDER(weight_OI, PACKED_FOR)
 
         def apply(x_TI: Tensor) -> Tensor:
-            y_TO: Tensor = product(x_TI, blocks, bias_O, "none", [], "")
+            y_TO: Tensor = _UNARY(x_TI, blocks, bias_O, "none", [], "")
             return y_TO
 
         return apply
 
     def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
-        blocks, product = self._pack(weight_OI), torch.ops.mkldnn._linear_pointwise.binary
+        blocks = _REORDER(weight_OI, PACKED_FOR)
         narrows = weight_OI.shape[0] < weight_OI.shape[1]
 
         def apply(x_TI: Tensor, y_TO: Tensor) -> Tensor:
             if narrows and x_TI.shape[0] > NARROWING_TOKENS:
-                pieces = zip(x_TI.split(NARROWING_TOKENS), y_TO.split(NARROWING_TOKENS), strict=True)
-                return torch.cat([product(x, y, blocks, bias_O, "add") for x, y in pieces])
-            sum_TO: Tensor = product(x_TI, y_TO, blocks, bias_O, "add")
+                pieces = zip(
+                    torch.split(x_TI, NARROWING_TOKENS),
+                    torch.split(y_TO, NARROWING_TOKENS),
+                    strict=True,
+                )
+                return torch.cat([_BINARY(x, y, blocks, bias_O, "add") for x, y in pieces])
+            sum_TO: Tensor = _BINARY(x_TI, y_TO, blocks, bias_O, "add")
             return sum_TO
 
         return apply
 
     def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
-        gate, up = self._pack(gate_OI), self._pack(up_OI)
+        gate, up = _REORDER(gate_OI, PACKED_FOR), _REORDER(up_OI, PACKED_FOR)
         gate_O, up_O = (None, None) if biases_2O is None else biases_2O.unbind()
-        unary = torch.ops.mkldnn._linear_pointwise.default
-        binary = torch.ops.mkldnn._linear_pointwise.binary
 
         def apply(x_TI: Tensor) -> Tensor:
-            y_TO: Tensor = binary(x_TI, unary(x_TI, gate, gate_O, "swish", [], ""), up, up_O, "mul")
+            gate_TO = _UNARY(x_TI, gate, gate_O, "swish", [], "")
+            y_TO: Tensor = _BINARY(x_TI, gate_TO, up, up_O, "mul")
             return y_TO
 
         return apply
-
-    @staticmethod
-    def _pack(weight_OI: Tensor) -> Tensor:
-        blocks: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI, PACKED_FOR)
-        return blocks
 
 
 class Transposed:
@@ -107,7 +110,7 @@ class Transposed:
         return apply
 
 
-PRODUCTS: Final[Mapping[torch.dtype, Products]] = {
-    torch.float32: Transposed(),
-    torch.bfloat16: Packed(),
-}
+def products(dtype: torch.dtype) -> Products:
+    """The products to use for a dtype on this machine."""
+    supported = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001
+    return Packed() if dtype is torch.bfloat16 and supported else Transposed()

@@ -58,7 +58,12 @@ def uniforms(
     names = (seeds, positions, choices, roles, bases)
     seed_N, *counter = np.broadcast_arrays(*(np.asarray(name, dtype=np.uint64) for name in names))
     words_4N = philox4x32(np.stack(counter), np.stack((seed_N & LOW, seed_N >> HALF)))
+    return unit(words_4N)
+
+
+def unit(words_4N: Words) -> npt.NDArray[np.float64]:
+    """The first 52 bits as a number strictly between 0 and 1."""
     bits_N = (words_4N[0] << np.uint64(20)) | (words_4N[1] >> np.uint64(12))
     # The half step keeps 0 out; with 53 bits the largest number would round to 1.
-    uniform_N: npt.NDArray[np.float64] = (bits_N.astype(np.float64) + 0.5) * 2.0**-52
-    return uniform_N
+    number_N: npt.NDArray[np.float64] = (bits_N.astype(np.float64) + 0.5) * 2.0**-52
+    return number_N

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import Span, backend
+from engine.attention import backend
+from engine.batch import Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.models import architecture
@@ -21,19 +21,6 @@ from engine.models.llama import Llama
 from engine.weights import Weights
 
 __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_for"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """New tokens of one sequence at positions start..; `logits` are wanted for the last of them.
-
-    Positions before `start` have valid KV in `pages`, which also cover the new tokens.
-    """
-
-    tokens: Sequence[int]
-    start: int
-    pages: Sequence[int]
-    logits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ class Engine:
         self.kv = tuple(
             torch.zeros(shape, dtype=getattr(torch, config.dtype)) for _ in range(model.layers)
         )
-        self._attention = backend(config.attention)(model, config.page_size, self.kv[0])
+        self._attention = backend(config.attention)(model, config.page_size, self.kv[0].dtype)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "Engine":
@@ -85,7 +72,7 @@ class Engine:
         kind = architecture(model.architecture)
         dtype = getattr(torch, config.dtype)
         with (
-            torch.inference_mode(),
+            torch.no_grad(),
             Weights(folder, kind.expected(model), dtype, kind.ignored(model)) as weights,
         ):
             decoder = kind(model, weights, config.max_context)
@@ -96,51 +83,47 @@ class Engine:
         """Memory of one page over all layers."""
         return bytes_per_page(self.model, self.config.page_size, self.config.dtype)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
         """Write the KV of all new tokens; return the wanted logits and hidden states."""
+        if not rows:
+            raise EngineError("there are no rows")
         for index, row in enumerate(rows):
             self._check(index, row)
-        size = self.config.page_size
-        ids_T = torch.tensor([token for row in rows for token in row.tokens])
-        positions_T = torch.from_numpy(
-            np.concatenate([np.arange(row.start, row.start + len(row.tokens)) for row in rows])
-        )
-        slots_T = torch.from_numpy(
-            np.concatenate(
-                [
-                    np.asarray(row.pages)[p // size] * size + p % size
-                    for row in rows
-                    for p in [np.arange(row.start, row.start + len(row.tokens))]
-                ]
-            )
-        )
-        attend = self._attention.prepare(
-            [Span(row.start, len(row.tokens), row.pages) for row in rows]
-        )
-        x_TH, seen = self._decoder.forward(ids_T, positions_T, slots_T, attend, self.kv, hidden)
-        return Forward(self._decoder.logits(x_TH.index_select(0, _wanted(rows))), seen)
+        for state in hidden:
+            if not 0 <= state <= self.model.layers:
+                raise EngineError(
+                    f"hidden state {state} does not exist, the last is {self.model.layers}"
+                )
+        batch = flatten(rows, self.config.page_size)
+        attend = self._attention.prepare(rows)
+        x_TH, seen = self._decoder.forward(batch, attend, self.kv, hidden)
+        return Forward(self._decoder.logits(x_TH.index_select(0, batch.wanted_N)), seen)
 
     def _check(self, index: int, row: Row) -> None:
-        end = row.start + len(row.tokens)
-        if not row.tokens:
-            raise EngineError(f"row {index} has no tokens")
-        if row.start < 0 or end > self.config.max_context:
-            raise EngineError(
-                f"row {index} ends at {end}, max_context is {self.config.max_context}"
-            )
-        if min(row.tokens) < 0 or max(row.tokens) >= self.model.vocab:
-            raise EngineError(f"row {index} has a token outside the vocabulary")
-        if len(row.pages) * self.config.page_size < end:
-            raise EngineError(f"row {index} ends at {end}, its pages cover less")
-        if not 0 <= row.logits <= len(row.tokens):
-            raise EngineError(f"row {index} wants {row.logits} logits of {len(row.tokens)} tokens")
+        """Look at a row before anything is written for any."""
+        config, covered = self.config, len(row.pages) * self.config.page_size
+        for fault, complaint in (
+            (not row.tokens, "has no tokens"),
+            (row.start < 0, f"starts at {row.start}"),
+            (
+                row.end > config.max_context,
+                f"ends at {row.end}, max_context is {config.max_context}",
+            ),
+            (row.end > covered, f"ends at {row.end}, its {len(row.pages)} pages cover {covered}"),
+            (
+                not 0 <= row.logits <= len(row.tokens),
+                f"wants {row.logits} logits of {len(row.tokens)} tokens",
+            ),
+        ):
+            if fault:
+                raise EngineError(f"row {index} {complaint}")
+        _check_range(index, "token", row.tokens, "vocabulary", self.model.vocab)
+        _check_range(index, "page", row.pages, "pool", config.pages)
 
 
-def _wanted(rows: Sequence[Row]) -> Tensor:
-    wanted: list[int] = []
-    end = 0
-    for row in rows:
-        end += len(row.tokens)
-        wanted.extend(range(end - row.logits, end))
-    return torch.tensor(wanted, dtype=torch.int64)
+def _check_range(index: int, kind: str, values: Sequence[int], owner: str, count: int) -> None:
+    least, most = min(values), max(values)
+    if least < 0 or most >= count:
+        wrong = least if least < 0 else most
+        raise EngineError(f"row {index} has the {kind} {wrong}, the {owner} has {count}")

@@ -1,8 +1,8 @@
 """What links are still to be told. Computed from state when it can be said, never queued as frames. Pure."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Final, Generic, TypeVar
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 from protocol.messages import AnyMessage, DraftSync, DraftTailStream, Emit, VerifyCommit
 
@@ -20,7 +20,7 @@ class Outbox(Generic[Subject]):
 
     def __init__(self) -> None:
         self._notes: defaultdict[int, list[AnyMessage]] = defaultdict(list)
-        self._news: defaultdict[int, dict[int, Subject]] = defaultdict(dict)
+        self._news: defaultdict[int, OrderedDict[int, Subject]] = defaultdict(OrderedDict)
 
     def note(self, link: int, *messages: AnyMessage) -> None:
         self._notes[link] += messages
@@ -53,17 +53,24 @@ class Outbox(Generic[Subject]):
         news = self._news.get(link)
         tokens = 0
         while news and tokens < BATCH_TOKENS:
-            key = next(iter(news))
-            for message in tell(news.pop(key)):
+            _, subject = news.popitem(last=False)
+            for message in tell(subject):
                 messages.append(message)
-                tokens += _weight(message)
+                tokens += _WEIGHTS.get(type(message), _one)(message)
         return messages
 
 
-def _weight(message: AnyMessage) -> int:
-    match message:
-        case DraftSync():
-            return len(message.prompt) + len(message.output)
-        case VerifyCommit() | Emit() | DraftTailStream():
-            return len(message.tokens)
+def _one(_message: AnyMessage) -> int:
     return 1
+
+
+def _tokens(message: VerifyCommit | DraftTailStream | Emit) -> int:
+    return len(message.tokens)
+
+
+_WEIGHTS: Final[Mapping[type, Callable[[Any], int]]] = {
+    DraftSync: lambda sync: len(sync.prompt) + len(sync.output),
+    VerifyCommit: _tokens,
+    DraftTailStream: _tokens,
+    Emit: _tokens,
+}

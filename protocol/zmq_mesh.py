@@ -14,6 +14,13 @@ from protocol.errors import LocalError
 from protocol.mesh import Frames, Peer
 
 _FEW: Final = 256  # messages a socket may hold each way before it refuses
+_COPIED: Final = 1 << 16  # bytes below which copying a message is cheaper than sharing it
+# As plain numbers: arithmetic on the library's enumerations costs more than the call that it is for.
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+_RECEIVE_MORE: Final = int(zmq.RCVMORE)
+_EVENTS: Final = int(zmq.EVENTS)
+_READABLE: Final = int(zmq.POLLIN)
 
 
 class _Dialled(NamedTuple):
@@ -102,9 +109,9 @@ class ZmqMesh:
     def send(self, peer: Peer, frames: Frames) -> bool:
         try:
             if isinstance(peer, _Dialled):
-                self._dealers[peer].send_multipart(frames, zmq.NOBLOCK, copy=_small(frames))
+                _send(self._dealers[peer], frames)
             elif self._router is not None and isinstance(peer, bytes):
-                self._router.send_multipart([peer, *frames], zmq.NOBLOCK, copy=_small(frames))
+                _send(self._router, [peer, *frames])
         except (zmq.Again, KeyError):
             return False
         except zmq.ZMQError as error:
@@ -150,13 +157,20 @@ def is_local(address: str) -> bool:
     )
 
 
-def _small(frames: Frames) -> bool:
-    return sum(map(len, frames)) < 1 << 16
+def _send(socket: "zmq.Socket[bytes]", frames: Frames) -> None:
+    """All parts or, when the first one is not taken, none."""
+    copy = sum(map(len, frames)) < _COPIED
+    for frame in frames[:-1]:
+        socket.send(frame, _MORE, copy=copy)
+    socket.send(frames[-1], _NOBLOCK, copy=copy)
 
 
 def _messages(socket: "zmq.Socket[bytes]") -> Sequence[list[bytes]]:
     """What is here now: asking for events first spares an exception a call."""
     messages: list[list[bytes]] = []
-    while len(messages) < _FEW and int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-        messages.append(socket.recv_multipart(zmq.NOBLOCK))
+    while len(messages) < _FEW and int(socket.getsockopt(_EVENTS)) & _READABLE:
+        parts = [socket.recv(_NOBLOCK)]
+        while socket.getsockopt(_RECEIVE_MORE):
+            parts.append(socket.recv(_NOBLOCK))
+        messages.append(parts)
     return messages

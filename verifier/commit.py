@@ -87,7 +87,7 @@ class Output:
         found = [
             (place, order, stop)
             for order, stop in enumerate(self._ending.stop)
-            if (place := self.text.find(stop, max(0, before + 1 - len(stop)))) >= 0
+            if (place := self.text.find(stop, max(0, before - len(stop) + 1))) >= 0
         ]
         if not found:
             return False

@@ -66,15 +66,14 @@ class DraftTail:
     def receive(self, row: DraftTailStream) -> Row:
         """Take a row of this request and epoch; a PeerError changes nothing."""
         self._check(row)
-        agreed = max(self.agreed, row.base)
-        end = agreed if row.base > self.agreed else agreed + len(self.ahead)
+        end = row.base if row.base > self.agreed else self.agreed + len(self.ahead)
         if row.start > end:
             if self.cut and row.base <= self.agreed:
                 return Row.CUT
             raise PeerError(f"row starts at {row.start}, the line ends at {end}")
         self.base = max(self.base, row.base)
         if row.base > self.agreed:
-            self._clear(agreed)
+            self._clear(row.base)
         if row.start < self.agreed:
             self._clear(row.start)
         offset = row.start - self.agreed
@@ -108,12 +107,14 @@ class DraftTail:
 
     def _settle(self) -> None:
         """Compare what is owed with what was guessed, in order, until one of them is used up."""
-        same = 0
-        for guess, final in zip(self.ahead, self.final[self.agreed :], strict=False):
-            if guess != final:
-                self._clear(self.agreed + same)
-                self.cut = True
-                return
-            same += 1
-        self.agreed += same
-        del self.ahead[:same], self.confidences[:same]
+        if self.agreed == len(self.final):
+            return
+        owed = self.final[self.agreed : self.agreed + len(self.ahead)]
+        same = len(owed)
+        if self.ahead[:same] == owed:
+            self.agreed += same
+            del self.ahead[:same], self.confidences[:same]
+            return
+        differs = next(place for place, final in enumerate(owed) if self.ahead[place] != final)
+        self._clear(self.agreed + differs)
+        self.cut = True

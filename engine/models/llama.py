@@ -1,8 +1,7 @@
 """The Llama family: Llama, Mistral, Qwen2 and Qwen3 differ only in biases and in query/key norms.
 
-Shapes: T tokens, H hidden, A query heads, K key/value heads, D head size, I intermediate,
-V vocabulary, N positions whose logits are wanted, P pages, S positions of a page; E = A*D,
-Q = (A + 2K)*D, and 2 is (key, value) or (gate, up).
+Shapes: T tokens, H hidden, A query heads, K key/value heads, X heads of several kinds, D head size,
+V vocabulary, N positions whose logits are wanted, P pages, S positions of a page; 2 is (key, value).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import embedding, rms_norm
 
 from engine.attention import Attend
-from engine.linear import PRODUCTS, AddedLinear, Linear
+from engine.batch import Batch
+from engine.linear import AddedLinear, Linear, products
 from engine.models.config import ModelConfig
 from engine.rotary import rotate_, tables
 from engine.weights import Weights
@@ -38,7 +38,7 @@ class Llama:
         self.config = config
         self.embedding_VH = weights.read("model.embed_tokens.weight")
         dtype = self.embedding_VH.dtype
-        self._products = PRODUCTS[dtype]
+        self._products = products(dtype)
         self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(config.layers)]
         self.norm_H = weights.read("model.norm.weight")
         head_VH = self.embedding_VH if config.tied else weights.read("lm_head.weight")
@@ -84,21 +84,18 @@ class Llama:
         return frozenset({"lm_head.weight"}) if config.tied else frozenset()
 
     def forward(
-        self,
-        ids_T: Tensor,
-        positions_T: Tensor,
-        slots_T: Tensor,
-        attend: Attend,
-        kv: Sequence[Tensor],
-        hidden: Sequence[int],
+        self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Sequence[int]
     ) -> tuple[Tensor, Mapping[int, Tensor]]:
         """The residual stream after the last layer, and after those that `hidden` asks for."""
-        x_TH = embedding(ids_T, self.embedding_VH)
-        cos_T1D = self.cos_S1D.index_select(0, positions_T)
-        sin_T1D = self.sin_S1D.index_select(0, positions_T)
+        x_TH = embedding(batch.ids_T, self.embedding_VH)
+        cos_T1D = self.cos_S1D.index_select(0, batch.positions_T)
+        sin_T1D = self.sin_S1D.index_select(0, batch.positions_T)
         seen = {0: x_TH}
         for index, (layer, kv_PS2KD) in enumerate(zip(self.layers, kv, strict=True)):
-            q_TAD = self._project(layer, x_TH, cos_T1D, sin_T1D, slots_T, kv_PS2KD)
+            qkv_TXD = self._project(layer, x_TH)
+            rotate_(qkv_TXD[:, : -self.config.kv_heads], cos_T1D, sin_T1D)
+            q_TAD, kv_TXD = qkv_TXD.tensor_split((self.config.heads,), dim=1)
+            kv_PS2KD.view(-1, *kv_TXD.shape[1:]).index_copy_(0, batch.slots_T, kv_TXD)
             x_TH = layer.output(attend(q_TAD, kv_PS2KD), x_TH)
             y_TH = rms_norm(x_TH, self.norm_H.shape, layer.mlp_norm_H, self.config.eps)
             x_TH = layer.down(layer.gate_up(y_TH), x_TH)
@@ -111,27 +108,18 @@ class Llama:
         y_NH = rms_norm(x_NH, self.norm_H.shape, self.norm_H, self.config.eps)
         return self.head(y_NH).float()
 
-    def _project(
-        self,
-        layer: _Layer,
-        x_TH: Tensor,
-        cos_T1D: Tensor,
-        sin_T1D: Tensor,
-        slots_T: Tensor,
-        kv_PS2KD: Tensor,
-    ) -> Tensor:
-        """Write the new keys and values to their slots and return the queries [T, A, D]."""
+    def _project(self, layer: _Layer, x_TH: Tensor) -> Tensor:
+        """Queries, keys and values [T, X, D] side by side, before rotation."""
         A, K, D = self.config.heads, self.config.kv_heads, self.config.head_dim
         y_TH = rms_norm(x_TH, self.norm_H.shape, layer.norm_H, self.config.eps)
-        qkv_TQ = layer.qkv(y_TH)
-        heads_TXD = qkv_TQ.view(-1, A + 2 * K, D)
-        q_TAD, k_TKD = heads_TXD[:, :A], heads_TXD[:, A : A + K]
-        if layer.q_norm_D is not None:
-            q_TAD.copy_(rms_norm(q_TAD, (D,), layer.q_norm_D, self.config.eps))
-            k_TKD.copy_(rms_norm(k_TKD, (D,), layer.k_norm_D, self.config.eps))
-        rotate_(heads_TXD[:, : A + K], cos_T1D, sin_T1D)
-        kv_PS2KD.view(-1, 2 * K, D).index_copy_(0, slots_T, heads_TXD[:, A:])
-        return q_TAD
+        qkv_TXD = layer.qkv(y_TH).view(-1, A + 2 * K, D)
+        if layer.q_norm_D is not None and layer.k_norm_D is not None:
+            for part_TXD, norm_D in (
+                (qkv_TXD[:, :A], layer.q_norm_D),
+                (qkv_TXD[:, A : A + K], layer.k_norm_D),
+            ):
+                part_TXD.copy_(rms_norm(part_TXD, (D,), norm_D, self.config.eps))
+        return qkv_TXD
 
     def _layer(self, weights: Weights, at: str) -> _Layer:
         config = self.config

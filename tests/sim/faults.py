@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.codec import HEADER, MAGIC, Codec, Kind
 from protocol.config import LinkConfig
-from protocol.messages import PROTOCOL_VERSION, DraftTailStream, Hello
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Abort,
+    AnyMessage,
+    Done,
+    DraftClose,
+    DraftSync,
+    DraftTailStream,
+    Ending,
+    Hello,
+    Submit,
+    VerifyCommit,
+)
 from protocol.process import Drain
 from tests.sim.scenario import BEAT, Mode
 from tests.sim.weather import Disturbance
@@ -31,7 +43,7 @@ def brew(world: World) -> None:
         if rng.random() < 0.2:
             world.at(rng.uniform(0, scenario.storm), partial(_clear_caches, world, front.address))
     kinds = _KINDS[scenario.mode]
-    for _ in range(rng.randint(2, 7)):
+    for _ in range(rng.randint(3, 9)):
         kind = rng.choice(kinds)
         world.at(rng.uniform(0.02, 0.9 * scenario.storm), partial(kind, world))
 
@@ -65,26 +77,27 @@ def _disturb_speculation(world: World) -> None:
 
 
 def _disturb_anything(world: World) -> None:
+    """Something happens to whatever a verifier says or hears."""
     rng = world.rng
-    one = rng.choice(world.scenario.addresses)
-    other = rng.choice([None, *world.scenario.addresses])
+    one = rng.choice(list(world.verifiers))
+    other = rng.choice([None, *world.drafters, *world.fronts])
     _disturb(world, *((one, other) if rng.random() < 0.5 else (other, one)))
 
 
 def _disturb(world: World, source: str | None, target: str | None) -> None:
     rng = world.rng
-    until = world.now + rng.uniform(0.1, 1.5)
+    until = world.now + rng.uniform(0.2, 1.5)
     disturbance = Disturbance(source, target, until)
     match rng.randrange(7):
         case 0:
-            disturbance.loss = rng.choice((0.05, 0.3, 1.0))
+            disturbance.loss = rng.choice((0.1, 0.3, 1.0))
         case 1:
-            disturbance.twice = rng.choice((0.1, 0.5))
+            disturbance.twice = rng.choice((0.2, 1.0))
         case 2:
-            disturbance.late = rng.choice((0.1, 0.5))
+            disturbance.late = rng.choice((0.2, 1.0))
             disturbance.late_by = rng.choice((0.05, 0.2, LATEST_COPY))
         case 3:
-            disturbance.jitter = rng.choice((0.005, 0.05))
+            disturbance.jitter = rng.choice((0.01, 0.1))
         case 4:
             disturbance.slow = rng.choice((0.01, 0.1))
         case 5:
@@ -114,14 +127,15 @@ def _some_node(world: World) -> Place | None:
 
 
 def _doze(world: World) -> None:
-    """A node does nothing for a while, but not for so long that anybody may hang up."""
+    """A node does nothing for a while, once, and not for so long that anybody may hang up."""
     place = _some_node(world)
-    if place is None or not world.untouched or any(p.frozen_until > world.now for p in world.places):
+    if place is None or world.dozed:
         return
     patience = min(
         links.silence for address, links in world.scenario.links.items() if address != place.address
     )
     seconds = world.rng.uniform(0.5, 0.9) * (patience - BEAT - 0.3)
+    world.dozed = True
     world.note(f"{place.address} dozes for {seconds:.3f}")
     place.frozen_until = world.now + seconds
 
@@ -205,8 +219,17 @@ def _litter(world: World) -> None:
 def _rubbish(rng: random.Random, source: str) -> list[bytes | memoryview]:
     codec = Codec(LinkConfig())
     number = rng.getrandbits(64)
-    row = DraftTailStream(rng.randint(1, 5), 1, 0, 0, (1, 2, 3))
-    frames = codec.encode(Kind.DATA, number, 1, 0, (row,))
+    request = rng.randint(1, 5)
+    words: tuple[AnyMessage, ...] = (
+        DraftTailStream(request, 1, 0, 0, (1, 2, 3)),
+        VerifyCommit(request, 1, 0, (1, 2, 3), 5),
+        DraftSync(90 + request, 1, (1,), (), 5),
+        DraftClose(request, 1),
+        Submit(90 + request, (1,), Ending(3)),
+        Abort(request),
+        Done(request, 0, "stop", 1, 1),
+    )
+    frames = codec.encode(Kind.DATA, number, rng.randint(1, 20), 0, (rng.choice(words),))
     match rng.randrange(7):
         case 0:
             return [rng.randbytes(rng.randint(0, 40)) for _ in range(rng.randint(0, 3))]

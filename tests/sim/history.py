@@ -6,6 +6,7 @@ from math import log2
 from tests.sim.breach import Breach
 from tests.sim.client import Ask, State
 from tests.sim.faults import LATEST_COPY, brew
+from tests.sim.liar import Liar
 from tests.sim.invariants import check_pages, holds
 from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
 from tests.sim.scenario import BEAT, Mode, probe
@@ -100,7 +101,7 @@ class History:
         front = next(each for each in world.fronts.values() if each.alive)
         probes: list[Ask] = []
         for number in range(len(world.drafters) * len(world.verifiers) or 1):
-            probes.append(Ask(probe(1000 + number, world.rng), world.now))
+            probes.append(Ask(probe(1000 + number, world.rng, world.chain.vocabulary), world.now))
         world.note("probes")
         front.client.spread(probes)
         world.run(world.now + PROBE_WITHIN, lambda: all(ask.over for ask in probes))
@@ -121,10 +122,9 @@ class History:
             and drafter.alive
             and drafter.honest
             and not drafter.core.draining
-            and drafter.sketch.profile.accuracy >= 0.9
-            and drafter.sketch.profile.short == 0.0
+            and drafter.sketch.profile.accuracy == 1.0
             and not config.context
-            and config.max_ahead >= 4
+            and config.max_ahead >= 60
             and config.max_requests > 1000
         )
 
@@ -156,6 +156,8 @@ class History:
             if verifier.alive:
                 self._rest_verifier(verifier)
         for drafter in world.drafters.values():
+            if isinstance(drafter.node, Liar):
+                holds(not drafter.node.open, drafter.address, "was not told the end of", drafter.node.open)
             if drafter.alive and drafter.honest:
                 holds(len(drafter.core) == 0, drafter.address, "keeps mirrors")
                 holds(not drafter.core._hungry, drafter.address, "is hungry for nobody")

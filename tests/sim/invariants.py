@@ -107,7 +107,7 @@ def _tail(world: World, place: VerifierPlace, generation: Generation) -> None:
     state = ask.plain(world.chain, generation.choice).states[tail.committed]
     holds(len(tail.ahead) == len(tail.confidences), where, "confidences lost")
     for token, confidence in zip(tail.ahead, tail.confidences, strict=True):
-        drafted = sketch.sketch.profile.fingerprint(state, token)
+        drafted = sketch.sketch.profile.fingerprint(state, token, generation.binding.epoch)
         holds(drafted == confidence, where, token, "of", tail.ahead, "was drafted elsewhere")
         state = world.chain.after(state, token)
 
@@ -188,11 +188,21 @@ def check_window(place: Place) -> None:
     if place.node is None:
         return
     most = 0
+    links = place.node.endpoint._links
+    news = links.keys() - place.heard.keys()
+    holds(news.isdisjoint(place.former), place.address, "has a link number again")
+    place.former |= news
     for lane in place.node.endpoint._lanes.values():
         channel = lane.side.channel
         if channel is not None:
             holds(len(channel.sizes) <= channel.window.frames, place.address, "overruns a window")
             most += channel.window.frames
+            heard = (channel.read, channel.heard_at)
+            read, at = place.heard.get(channel.link, heard)
+            holds(read < channel.read or at == channel.heard_at, place.address, "hears old frames")
+            place.heard[channel.link] = heard
+    for link in place.heard.keys() - links.keys():
+        del place.heard[link]
     holds(place.queued <= 300 + 6 * most, place.address, place.queued, "messages queued")
 
 

@@ -20,9 +20,8 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.process import Command, Stop
-from tests.sim.model import VOCABULARY
 
-EVERY = 0.03
+EVERY = 0.015
 CODES = ("unknown", "full", "context", "draining", "link", "", "x" * 40)
 
 
@@ -30,14 +29,16 @@ class Liar:
     """Takes requests like a drafter. `manners` (0 to 1) is how often a row is such that it must be believed."""
 
     def __init__(
-        self, endpoint: Endpoint, clock: Callable[[], float], rng: random.Random, manners: float
+        self, endpoint: Endpoint, clock: Callable[[], float], rng: random.Random, manners: float, vocabulary: int
     ) -> None:
         self.endpoint = endpoint
         self.stopped = False
         self._clock = clock
         self._rng = rng
         self._manners = manners
+        self._vocabulary = vocabulary
         self._next = 0.0
+        self.open: set[tuple[int, int, int]] = set()  # (link, request, epoch), kept faithfully
         self._known: dict[int, dict[int, tuple[int, int]]] = {}  # link: request: (epoch, base)
 
     def command(self, command: Command) -> None:
@@ -51,6 +52,7 @@ class Liar:
                     self._known[event.link] = {}
                 case LinkDown():
                     del self._known[event.link]
+                    self.open = {each for each in self.open if each[0] != event.link}
                 case Received():
                     for message in event.messages:
                         self._hear(event.link, message)
@@ -67,12 +69,15 @@ class Liar:
     def _hear(self, link: int, message: AnyMessage) -> None:
         match message:
             case DraftSync():
+                self.open.add((link, message.request, message.epoch))
                 self._known[link][message.request] = (message.epoch, len(message.output))
             case VerifyCommit():
                 base = message.start + len(message.tokens)
                 self._known[link][message.request] = (message.epoch, base)
-            case DraftClose() if self._rng.random() < 0.5:
-                self._known[link].pop(message.request, None)
+            case DraftClose():
+                self.open.discard((link, message.request, message.epoch))
+                if self._rng.random() < 0.5:
+                    self._known[link].pop(message.request, None)
 
     def _say(self, link: int) -> AnyMessage:
         rng = self._rng
@@ -81,13 +86,14 @@ class Liar:
         epoch, base = known.get(request, (1, 0))
         if rng.random() < self._manners:
             size = rng.randint(0, 3)
-            return DraftTailStream(request, epoch, base, base, self._tokens(size, VOCABULARY))
+            return DraftTailStream(request, epoch, base, base, self._tokens(size, self._vocabulary))
         epoch = max(0, epoch + rng.choice((0, 0, 0, -1, 1)))
         if rng.random() < 0.2:
             return self._nonsense(request, epoch)
         base = max(0, base + rng.choice((0, 0, 0, 0, -3, -1, 1, 2, 1 << 20)))
         start = max(0, base + rng.choice((0, 0, 0, 0, -2, -1, 1, 3, 1 << 20)))
-        limit = rng.choice((VOCABULARY, VOCABULARY, VOCABULARY + 1, 1 << 31))
+        size = self._vocabulary
+        limit = rng.choice((size, size, size + 1, 1 << 31))
         tokens = self._tokens(rng.choice((0, 1, 2, 2, 5, 12, 200)), limit)
         sure = tuple(rng.random() for _ in range(rng.choice((0, len(tokens), len(tokens) + 1))))
         parents = rng.choice((None, None, tuple(range(-1, len(tokens) - 1)), (7,)))

@@ -12,8 +12,8 @@ from protocol.messages import Sampling, Submit
 from tests.sim.breach import Breach
 from verifier.step import Step, Verdict, Work
 
-VOCABULARY: Final = 40
 END: Final = 0
+ENDS_ONE_IN: Final = 64
 ROOT: Final = 0x1D872B41
 LETTERS: Final = ("a", "b", "ab", "c", "ba")
 _MASK: Final = (1 << 64) - 1
@@ -27,9 +27,13 @@ def mix(state: int, value: int) -> int:
 
 
 class Chain:
-    """States by their tokens. It remembers of each state which one it continues."""
+    """States by their tokens, and what the target says after them. It remembers which state each one continues.
 
-    def __init__(self) -> None:
+    In a small vocabulary tokens are often right by chance: then only states tell where a guess was drafted.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
         self.parents: dict[int, int] = {}
 
     def after(self, state: int, token: int) -> int:
@@ -51,17 +55,24 @@ class Chain:
         parents = list(map(self.parents.get, states))
         return parents == [ROOT, *states[:-1]] if states else True
 
+    def draw(
+        self,
+        state: int,
+        sampling: Sampling,
+        choice: int,
+        position: int,
+        banned: Collection[int] = (),
+    ) -> int:
+        """The target's token for `position` after `state`; keyed as the real rules key their draws."""
+        word = mix(state, 1)
+        if sampling.temperature > 0:
+            word = mix(mix(mix(word, sampling.seed), choice), position)
+        while (token := self._token(word)) in banned:
+            word = mix(word, 2)
+        return token
 
-def draw(
-    state: int, sampling: Sampling, choice: int, position: int, banned: Collection[int] = ()
-) -> int:
-    """The target's token for `position` after the tokens of `state`; keyed as the real rules key their draws."""
-    word = mix(state, 1)
-    if sampling.temperature > 0:
-        word = mix(mix(mix(word, sampling.seed), choice), position)
-    while word % VOCABULARY in banned:
-        word = mix(word, 2)
-    return word % VOCABULARY
+    def _token(self, word: int) -> int:
+        return END if word % ENDS_ONE_IN == 0 else 1 + (word >> 8) % (self.vocabulary - 1)
 
 
 def text_of(tokens: Iterable[int]) -> str:
@@ -110,7 +121,7 @@ def plain(chain: Chain, submit: Submit, choice: int) -> Plain:
     while not reason:
         early = len(tokens) + 1 < ending.min_tokens
         position = len(submit.tokens) + len(tokens)
-        token = draw(states[-1], submit.sampling, choice, position, ends if early else ())
+        token = chain.draw(states[-1], submit.sampling, choice, position, ends if early else ())
         tokens.append(token)
         states.append(chain.after(states[-1], token))
         if token in ends:
@@ -169,7 +180,7 @@ class HashWorker:
         end = row.start + len(row.tokens)
         if len(set(row.pages)) != len(row.pages) or len(row.pages) * self._page_size < end:
             raise Breach(f"request {row.request}: pages {row.pages} for {end} positions")
-        if max(row.tokens) >= VOCABULARY:
+        if max(row.tokens) >= self._chain.vocabulary:
             raise Breach(f"request {row.request}: token {max(row.tokens)} reached the target")
         state = self._line(row, row.start)[-1] if row.start else ROOT
         for position, token in enumerate(row.tokens, row.start):
@@ -193,7 +204,8 @@ class HashWorker:
         own: list[int] = []
         for index, state in enumerate(states[len(states) - row.draws :]):
             banned = row.banned if index < row.banned_draws else ()
-            own.append(draw(state, row.sampling, row.choice, row.position + index, banned))
+            position = row.position + index
+            own.append(self._chain.draw(state, row.sampling, row.choice, position, banned))
             if index >= row.drafts or drafts[index] != own[index]:
                 return Verdict(tuple(own), index)
         raise Breach(f"request {row.request}: {row.draws} draws for {row.drafts} drafts")

@@ -87,6 +87,8 @@ class Place:
         self.frozen_until = 0.0
         self.gone = False
         self.lives = 0
+        self.heard: dict[int, tuple[int, float]] = {}  # link: frames read, time of the last
+        self.former: set[int] = set()  # every link of this life
         self._network = network
         self._sent = sent
         self._mesh: SimMesh | None = None
@@ -104,6 +106,8 @@ class Place:
         self._mesh = SimMesh(local, network.clock, self._sent)
         self.node = self.build(self._mesh)
         self.lives += 1
+        self.heard.clear()
+        self.former.clear()
         self._busy = True
 
     def stop(self, *, queued: bool = False) -> None:

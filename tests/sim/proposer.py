@@ -12,7 +12,7 @@ from itertools import takewhile
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
 from tests.sim.breach import Breach
-from tests.sim.model import ROOT, VOCABULARY, Chain, draw, mix
+from tests.sim.model import ROOT, Chain, mix
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class Profile:
     pending: float = 0.0
     features: bool = False  # its KV of guesses is worth nothing once they are committed
 
-    def guess(self, mirror: Mirror, state: int, position: int, variant: int) -> int:
+    def guess(self, chain: Chain, mirror: Mirror, state: int, position: int, variant: int) -> int:
         """The token for `position` after the tokens of `state`; another one for most other variants when wrong."""
-        right = draw(state, mirror.sampling, mirror.choice, position)
+        right = chain.draw(state, mirror.sampling, mirror.choice, position)
         word = mix(mix(state, self.salt), variant)
         if word % 1000 < 1000 * self.accuracy:
             return right
-        return (right + 1 + (word >> 20) % (VOCABULARY - 1)) % VOCABULARY
+        return (right + 1 + (word >> 20) % (chain.vocabulary - 1)) % chain.vocabulary
 
-    def fingerprint(self, state: int, token: int) -> float:
-        """What nobody can say who drafted `token` from another prefix."""
-        return (mix(mix(state, self.salt), VOCABULARY + token) >> 11) / (1 << 53)
+    def fingerprint(self, state: int, token: int, epoch: int) -> float:
+        """What nobody can say who drafted `token` from another prefix or in another epoch."""
+        return (mix(mix(state, self.salt + epoch), 1000 + token) >> 11) / (1 << 53)
 
 
 @dataclass(slots=True)
@@ -71,6 +71,8 @@ class HashProposer:
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if (kept.tokens, kept.true) != (common, min(common, mirror.base)):
             raise Breach(f"request {mirror.request}: {kept}, but {common} tokens are the same")
+        if mirror.exhausted:
+            raise Breach(f"request {mirror.request}: no more guesses, although the base is newer")
         survivors = kept.true if self.profile.features else kept.tokens
         del memory.states[len(mirror.prompt) + survivors :]
         memory.line = list(mirror.line)
@@ -105,8 +107,8 @@ class HashProposer:
         tokens: list[int] = []
         confidences: list[float] = []
         for position in range(begin, begin + count):
-            token = self.profile.guess(mirror, states[-1], position, variant)
+            token = self.profile.guess(self._chain, mirror, states[-1], position, variant)
             tokens.append(token)
-            confidences.append(self.profile.fingerprint(states[-1], token))
+            confidences.append(self.profile.fingerprint(states[-1], token, mirror.epoch))
             states.append(self._chain.after(states[-1], token))
         return tokens, confidences

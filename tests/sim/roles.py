@@ -15,7 +15,7 @@ from protocol.messages import AnyMessage, DraftSync, Limits
 from protocol.process import Peers
 from tests.sim.client import Ask, Client, Setting
 from tests.sim.liar import Liar
-from tests.sim.model import END, VOCABULARY, HashWorker, ToyDetokenizer
+from tests.sim.model import END, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import HashProposer
 from tests.sim.scenario import CONTEXT, DrafterSketch, Kind
@@ -71,16 +71,17 @@ class VerifierPlace(Place):
 
     def build(self, mesh: SimMesh) -> Node:
         world, config = self._world, self.config
+        vocabulary = world.chain.vocabulary
         planner = Fixed(config.planner)
         pool = PagePool(world.scenario.pages, config.page_size)
         self.core = VerifierCore(
             config,
-            Admission(CONTEXT, VOCABULARY, frozenset({END})),
+            Admission(CONTEXT, vocabulary, frozenset({END})),
             pool,
             planner,
             ToyDetokenizer,
         )
-        self.drafting = WatchedDrafting(planner, VOCABULARY, self.core.counters)
+        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters)
         self.drafting.watch()
         self.core.drafting = self.drafting
         self.tails.clear()
@@ -123,7 +124,8 @@ class DrafterPlace(Place):
         identity = Identity("drafter", self.address, limits=limits, method=config.method)
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         if not self.honest:
-            return Liar(self.endpoint, world.clock, world.rng, self.sketch.manners)
+            manners, vocabulary = self.sketch.manners, world.chain.vocabulary
+            return Liar(self.endpoint, world.clock, world.rng, manners, vocabulary)
         self.proposer = HashProposer(self.sketch.profile, world.chain, world.rng)
         self.core = DrafterCore(config, self.proposer)
         return DrafterNode(self.core, self.endpoint, self.proposer, world.clock)

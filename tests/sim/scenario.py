@@ -11,7 +11,6 @@ from drafter.config import DrafterConfig
 from protocol.config import LinkConfig
 from protocol.messages import Ending, Sampling, Submit
 from tests.sim.client import Ask
-from tests.sim.model import VOCABULARY
 from tests.sim.proposer import Profile
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 
@@ -56,6 +55,7 @@ class Scenario:
     drafters: Mapping[str, DrafterSketch]
     fronts: Mapping[str, list[Ask]]
     links: Mapping[str, LinkConfig]
+    vocabulary: int
     pages: int
     bound: int
     storm: float
@@ -71,9 +71,9 @@ def invent(rng: random.Random) -> Scenario:
     verifiers = [f"verifier-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
     drafters = [f"drafter-{index}" for index in range(rng.choices((0, 1, 2, 3), (1, 8, 7, 3))[0])]
     fronts = [f"front-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
-    storm = rng.uniform(1.0, 3.0)
+    storm = rng.uniform(0.8, 2.5)
     page_size = rng.choice((2, 4, 8))
-    pages = CONTEXT // page_size * rng.choice((1, 1, 2, 3, 6)) + rng.randint(0, 3)
+    pages = CONTEXT // page_size * rng.choice((1, 1, 1, 2, 4)) + rng.randint(0, 3)
     config = _verifier(rng, page_size)
     frames = rng.choice((2, 3, 8, 64))
     links = {
@@ -82,15 +82,20 @@ def invent(rng: random.Random) -> Scenario:
         )
         for address in (*verifiers, *drafters, *fronts)
     }
-    prompts = [_tokens(rng, rng.randint(1, 20)) for _ in range(3)]
+    vocabulary = rng.choice((3, 8, 40))
+    letters = rng.choice((vocabulary, 2))
+    prompts = [
+        tuple(rng.randrange(letters) for _ in range(rng.randint(1, 20))) for _ in range(3)
+    ]
     return Scenario(
         mode=mode,
         verifiers={address: config for address in verifiers},
         drafters={address: _drafter(rng, address) for address in drafters},
-        fronts={address: _asks(rng, prompts, config, storm) for address in fronts},
+        fronts={address: _asks(rng, vocabulary, prompts, config, storm) for address in fronts},
         links=links,
+        vocabulary=vocabulary,
         pages=pages,
-        bound=ROOMY if mode is Mode.GENTLE else rng.choice((ROOMY, ROOMY, 64, 8)),
+        bound=ROOMY if mode is Mode.GENTLE else rng.choice((ROOMY, ROOMY, 16, 5)),
         storm=storm,
     )
 
@@ -100,11 +105,11 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
         model=Path("hash"),
         page_size=page_size,
         planner=PlannerConfig(
-            draft_length=rng.choice((0, 1, 2, 3, 4, 8)), patience=rng.choice((0.0, 0.002, 0.02))
+            draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)), patience=rng.choice((0.0, 0.002, 0.02, 0.02))
         ),
         scheduler=SchedulerConfig(
-            max_running=rng.choice((1, 2, 4, 16)),
-            max_waiting=rng.choice((3, 64, 64, 64)),
+            max_running=rng.choice((1, 3, 6, 16)),
+            max_waiting=rng.choice((3, 80, 80, 80)),
             max_chunk=rng.choice((16, 16, 32, 128)),
         ),
     )
@@ -114,73 +119,79 @@ def _drafter(rng: random.Random, address: str) -> DrafterSketch:
     config = DrafterConfig(
         node_id=address,
         method="scripted",
-        max_ahead=rng.choice((64, 64, 64, 4, 1, 0)),
+        max_ahead=rng.choice((64, 64, 64, 64, 4, 1, 0)),
         max_requests=rng.choice((1024, 1024, 1024, 2, 1)),
         context=rng.choice((0, 0, 0, 30)),
     )
     profile = Profile(
         salt=rng.getrandbits(40),
-        accuracy=rng.choice((0.0, 0.4, 0.7, 0.9, 1.0, 1.0)),
+        accuracy=rng.choice((0.0, 0.6, 0.8, 0.9, 0.9, 1.0, 1.0)),
         redrafts=rng.choice((0.0, 0.0, 0.2)),
         short=rng.choice((0.0, 0.0, 0.3)),
         pending=rng.choice((0.0, 0.0, 0.3)),
         features=rng.random() < 0.3,
     )
-    kind = rng.choices(list(Kind), (82, 10, 8))[0]
-    return DrafterSketch(kind, config, profile, rng.choice((0.2, 0.8, 1.0)))
+    kind = rng.choices(list(Kind), (78, 15, 7))[0]
+    return DrafterSketch(kind, config, profile, rng.choice((0.1, 0.5, 0.9)))
 
 
 def _asks(
-    rng: random.Random, prompts: list[tuple[int, ...]], config: VerifierConfig, storm: float
+    rng: random.Random,
+    vocabulary: int,
+    prompts: list[tuple[int, ...]],
+    config: VerifierConfig,
+    storm: float,
 ) -> list[Ask]:
-    return [_ask(rng, number, prompts, config, storm) for number in range(1, rng.randint(2, 5) + 1)]
+    count = rng.randint(3, 8)
+    return [_ask(rng, vocabulary, number + 1, prompts, config, storm) for number in range(count)]
 
 
 def _ask(
     rng: random.Random,
+    vocabulary: int,
     number: int,
     prompts: list[tuple[int, ...]],
     config: VerifierConfig,
     storm: float,
 ) -> Ask:
     base = rng.choice(prompts)
-    prompt = base[: rng.randint(1, len(base))] + _tokens(rng, rng.choice((0, 0, 1, 3)))
-    max_tokens = rng.choice((1, 2, 5, 12, 20, 30, 40))
+    prompt = base[: rng.randint(1, len(base))] + _tokens(rng, vocabulary, rng.choice((0, 0, 1, 3)))
+    max_tokens = rng.choice((1, 2, 5, 12, 20, 40, 40))
     refusals = set()
-    if config.scheduler.max_running + config.scheduler.max_waiting < 40:
+    if config.scheduler.max_running + config.scheduler.max_waiting < 60:
         refusals.add("full")
     if rng.random() < 0.04:
-        prompt, max_tokens = rng.choice((((), 3), ((VOCABULARY,), 3), (prompt, CONTEXT)))
+        prompt, max_tokens = rng.choice((((), 3), ((vocabulary,), 3), (prompt, CONTEXT)))
         refusals.add("invalid")
     submit = Submit(
         request=number,
         tokens=prompt,
-        ending=_ending(rng, max_tokens),
+        ending=_ending(rng, vocabulary, max_tokens),
         sampling=Sampling(temperature=rng.choice((0.0, 0.0, 0.8)), seed=rng.getrandbits(64)),
         choices=rng.choice((1, 1, 1, 2, 3)),
         priority=rng.choice((0, 0, 0, 5, -5)),
-        deadline=rng.uniform(0.01, 0.6) if rng.random() < 0.1 else None,
+        deadline=rng.uniform(0.01, 0.6) if rng.random() < 0.15 else None,
     )
-    begin = rng.uniform(0.0, storm) if rng.random() < 0.6 else 0.0
+    begin = rng.uniform(0.0, storm) if rng.random() < 0.8 else 0.0
     cancel = begin + rng.uniform(0.0, 0.5) if rng.random() < 0.15 else float("inf")
     return Ask(submit, begin, cancel, frozenset(refusals))
 
 
-def _ending(rng: random.Random, max_tokens: int) -> Ending:
+def _ending(rng: random.Random, vocabulary: int, max_tokens: int) -> Ending:
     return Ending(
         max_tokens=max_tokens,
         min_tokens=rng.choice((0, 0, 0, 4, 12)),
-        ignore_eos=rng.random() < 0.4,
+        ignore_eos=rng.random() < 0.6,
         stop=tuple(rng.sample(STOPS, rng.choice((0, 0, 0, 1, 2)))),
-        stop_token_ids=_tokens(rng, rng.choice((0, 0, 0, 2))),
+        stop_token_ids=_tokens(rng, vocabulary, rng.choice((0, 0, 0, 0, 2))),
         include_stop=rng.random() < 0.3,
     )
 
 
-def probe(number: int, rng: random.Random) -> Submit:
+def probe(number: int, rng: random.Random, vocabulary: int) -> Submit:
     """A request that any good drafter must be able to help with."""
-    return Submit(number, _tokens(rng, 3), Ending(24, ignore_eos=True))
+    return Submit(number, _tokens(rng, vocabulary, 3), Ending(24, ignore_eos=True))
 
 
-def _tokens(rng: random.Random, size: int) -> tuple[int, ...]:
-    return tuple(rng.randrange(VOCABULARY) for _ in range(size))
+def _tokens(rng: random.Random, vocabulary: int, size: int) -> tuple[int, ...]:
+    return tuple(rng.randrange(vocabulary) for _ in range(size))

@@ -54,7 +54,7 @@ class Weather:
         """Delays of the copies of a message."""
         rng, now, pair = self._rng, self._clock(), (source, target)
         if pair not in self._latency:
-            self._latency[pair] = rng.choice((0.0001, 0.0005, 0.002))
+            self._latency[pair] = rng.choice((0.0002, 0.001, 0.004, 0.012))
         self._active = [each for each in self._active if each.until > now]
         due = now + on_grid(self._latency[pair] * (1.0 + rng.random()))
         ordered = True

@@ -32,10 +32,11 @@ class World:
         self.now = 0.0
         self.turns = 0
         self.frames = 0  # that nodes sent
+        self.dozed = False
         self.trace: deque[Entry] = deque(maxlen=remember)
-        self.chain = Chain()
         self.answered: dict[tuple[int, int], Ask] = {}  # by (link, request)
         self.scenario: Scenario = invent(self.rng)
+        self.chain = Chain(self.scenario.vocabulary)
         self.weather = Weather(self.rng, self.clock)
         self.network = LocalNetwork(self.clock, self.weather.fate, self.scenario.bound)
         self._serial = count()
@@ -64,6 +65,8 @@ class World:
         for place in self.places:
             if not place.gone:
                 place.start()
+                if self.rng.random() < 0.15:
+                    place.frozen_until = on_grid(self.rng.uniform(0.0, 0.8))
 
     # --- what nodes are given -------------------------------------------------------------------
 

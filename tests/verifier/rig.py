@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from protocol.messages import Ending, Limits, Submit
+from protocol.messages import AnyMessage, Emit, Ending, Limits, Submit
 from verifier.commit import Output
 from verifier.generation import Binding, Generation
 from verifier.roster import Drafter
+from verifier.step import Verdict, Work
 from verifier.tail import DraftTail
 
 VOCABULARY: Final = 100
@@ -53,3 +54,19 @@ def with_tail(made: Generation, *ahead: int, confidences: Sequence[float] = ()) 
     tail.confidences = list(confidences)
     made.binding = Binding(Drafter(1, "drafter-0", "ngram", Limits()), 1, tail)
     return made
+
+
+def judge(work: Work) -> Verdict:
+    """The target counts up from the anchor."""
+    if not work.draws:
+        return Verdict()
+    window = work.tokens[len(work.tokens) - work.drafts - 1 :]
+    drawn = [token + 1 for token in window]
+    accepted = 0
+    while accepted < work.drafts and window[accepted + 1] == drawn[accepted]:
+        accepted += 1
+    return Verdict(tuple(drawn[: accepted + 1]), accepted)
+
+
+def tokens(messages: Sequence[AnyMessage]) -> list[int]:
+    return [token for each in messages if isinstance(each, Emit) for token in each.tokens]

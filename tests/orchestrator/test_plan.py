@@ -1,0 +1,51 @@
+"""From a configuration to processes."""
+
+from pathlib import Path
+
+from drafter.config import DrafterConfig
+from orchestrator.config import Config
+from orchestrator.front.config import FrontConfig
+from orchestrator.launch.plan import children
+from verifier.config import VerifierConfig
+
+TARGET, DRAFT = Path("/models/target"), Path("/models/draft")
+
+
+def test_parts_get_what_is_decided_for_all() -> None:
+    config = Config.model_validate(
+        {
+            "target": "tiny",
+            "verifiers": 2,
+            "drafters": 1,
+            "dtype": "float32",
+            "method": "ngram",
+            "draft_length": 3,
+            "port": 1,
+            "link": {"beat": 0.1},
+            "verifier": {"page_size": 4},
+        }
+    )
+    front, one, two, drafter = (child.config for child in children(config, TARGET, DRAFT, 4))
+    assert isinstance(front, FrontConfig)
+    assert (front.name, front.model, front.port, front.link.beat) == ("tiny", TARGET, 1, 0.1)
+    assert isinstance(one, VerifierConfig)
+    assert (one.node_id, two.node_id) == ("verifier-0", "verifier-1")
+    assert (one.model, one.dtype, one.planner.draft_length) == (TARGET, "float32", 3)
+    assert (one.page_size, one.threads, one.link.beat) == (4, 2, 0.1)
+    assert isinstance(drafter, DrafterConfig)
+    assert (drafter.method, drafter.model, drafter.dtype) == ("ngram", DRAFT, "float32")
+
+
+def test_what_a_part_says_for_itself_wins() -> None:
+    config = Config.model_validate(
+        {"drafter": {"dtype": "bfloat16"}, "dtype": "float32", "verifier": {"threads": 1}}
+    )
+    _, verifier, drafter, _ = children(config, TARGET, None, 8)
+    assert (verifier.config.threads, drafter.config.dtype) == (1, "bfloat16")  # type: ignore[union-attr]
+    assert verifier.environment["OMP_NUM_THREADS"] == "1"
+
+
+def test_a_child_can_be_configured_from_its_own_json() -> None:
+    for child in children(Config(), TARGET, DRAFT, 2):
+        read = type(child.config).model_validate_json(child.config.model_dump_json())
+        assert read == child.config

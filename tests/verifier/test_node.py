@@ -1,0 +1,135 @@
+"""The verifier's loop over an in-process mesh: one turn at a time, with a worker that counts up."""
+
+from itertools import count
+
+from engine.pages import PagePool
+from protocol.config import LinkConfig
+from protocol.endpoint import Endpoint
+from protocol.link import Identity, Received
+from protocol.local_mesh import LocalNetwork
+from protocol.messages import AnyMessage, Done, DraftSync, DraftTailStream, Emit, Limits, Refuse
+from protocol.process import Drain, Peers, Stop
+from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
+from verifier.admission import Admission
+from verifier.config import PlannerConfig, VerifierConfig
+from verifier.core import VerifierCore
+from verifier.node import VerifierNode
+from verifier.planner import PLANNERS
+from verifier.step import Step, Verdict
+
+
+class Counts:
+    """A target whose next token is the last one plus one."""
+
+    def __init__(self) -> None:
+        self.windows: list[tuple[int, ...]] = []
+
+    def run(self, step: Step) -> list[Verdict]:
+        self.windows += [work.tokens for work in step.rows]
+        return [judge(work) for work in step.rows]
+
+
+class World:
+    """A verifier, a front door that dials it, and a drafter that it may dial."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.network = LocalNetwork(lambda: self.now)
+        self.numbers = count(1).__next__
+        planner = PlannerConfig(draft_length=2, patience=0.0)
+        core = VerifierCore(
+            VerifierConfig(model="unused", planner=planner),
+            Admission(40, VOCABULARY, frozenset({END})),
+            PagePool(64, 4),
+            PLANNERS["fixed"](planner),
+            Letters,
+        )
+        self.worker = Counts()
+        verifier = self.endpoint("verifier", Identity("verifier", "verifier-0"))
+        self.node = VerifierNode(core, verifier, self.worker, lambda: self.now)
+        self.front = self.endpoint("front", Identity("front", "front-0"))
+        self.drafter = self.endpoint("drafter", Identity("drafter", "d", limits=Limits()))
+        self.front.dial("verifier", self.now)
+        self.turn()
+        self.turn()
+
+    def endpoint(self, name: str, identity: Identity) -> Endpoint:
+        return Endpoint(self.network.mesh(name), LinkConfig(), identity, self.numbers)
+
+    def turn(self) -> tuple[bool, list[AnyMessage], list[AnyMessage]]:
+        """Did the verifier compute; what the front door and the drafter heard."""
+        worked = self.node.turn()
+        return worked, self.heard(self.front), self.heard(self.drafter)
+
+    def heard(self, endpoint: Endpoint) -> list[AnyMessage]:
+        events = [each for each in endpoint.drain(self.now) if isinstance(each, Received)]
+        return [message for event in events for message in event.messages]
+
+    def ask(self, *messages: AnyMessage) -> None:
+        assert self.front.send(self.front.links[0], messages, self.now)
+
+
+def test_a_request_is_served_turn_by_turn() -> None:
+    world = World()
+    world.ask(submit(1, max_tokens=2))
+    turns = [world.turn()[:2] for _ in range(3)]
+    assert [worked for worked, _ in turns] == [True, True, False]
+    assert turns[0][1] == [Emit(1, 0, (4,), "e", (False,))]
+    assert [type(each) for each in turns[1][1]] == [Emit, Done]
+
+
+def test_a_listed_drafter_is_dialled_and_its_guesses_are_verified() -> None:
+    world = World()
+    world.node.command(Peers(("drafter",)))
+    world.turn()
+    world.turn()
+    world.ask(submit(1, max_tokens=9))
+    _, _, [sync, *_] = world.turn()
+    assert sync == DraftSync(1, 1, (1, 2, 3), (), 5)
+    row = DraftTailStream(1, 1, 1, 1, (5, 6))
+    world.drafter.send(world.drafter.links[0], [row], world.now)
+    assert tokens(world.turn()[1]) == [5, 6, 7]
+    assert world.worker.windows == [(1, 2, 3), (4, 5, 6)]
+
+
+def test_a_drafter_that_leaves_the_list_is_left_and_the_request_goes_on() -> None:
+    world = World()
+    world.node.command(Peers(("drafter",)))
+    world.turn()
+    world.turn()
+    world.ask(submit(1, max_tokens=3))
+    world.turn()
+    world.node.command(Peers(()))
+    assert [tokens(world.turn()[1]) for _ in range(2)] == [[5], [6]]
+    assert len(world.node.core.drafting.roster) == 0
+
+
+def test_a_drain_finishes_what_runs_and_stops_when_everybody_was_told() -> None:
+    world = World()
+    world.ask(submit(1, max_tokens=3))
+    world.turn()
+    world.node.command(Drain())
+    world.ask(submit(2))
+    heard: list[AnyMessage] = []
+    stopped = []
+    for _ in range(3):
+        heard += world.turn()[1]
+        stopped.append(world.node.stopped)
+    assert (tokens(heard), stopped) == ([5, 6], [False, False, True])
+    assert [each for each in heard if isinstance(each, Refuse)] == [
+        Refuse("draining", "the verifier is draining", 2)
+    ]
+
+
+def test_an_idle_verifier_that_is_drained_stops_in_its_next_turn() -> None:
+    world = World()
+    world.node.command(Drain())
+    world.turn()
+    assert world.node.stopped
+
+
+def test_a_stop_is_at_once() -> None:
+    world = World()
+    world.ask(submit(1, max_tokens=3))
+    world.node.command(Stop())
+    assert world.node.stopped
