@@ -10,6 +10,8 @@ from engine.batch import Row
 # key. Measured with SmolLM2-135M's heads on two cores: a call 27 us, a key 0.09 us.
 GROUP_COST: Final = 300.0
 QUERY_COST: Final = 0.07
+# What a group gathers is read again at once: with this many keys at most it is still in the caches.
+KEYS_AT_ONCE: Final = 2400
 # A long row is taken in pieces, so that its early queries do not read the keys of its late ones.
 QUERIES_AT_ONCE: Final = 128
 
@@ -38,10 +40,14 @@ class Group:
     keys: int
 
     @property
+    def padded_keys(self) -> int:
+        """How many keys are gathered for it."""
+        return len(self.pieces) * self.keys
+
+    @property
     def cost(self) -> float:
         """What attention costs for it, in keys read."""
-        keys = len(self.pieces) * self.keys
-        return GROUP_COST + keys * (1.0 + QUERY_COST * self.queries)
+        return GROUP_COST + self.padded_keys * (1.0 + QUERY_COST * self.queries)
 
 
 def cut(rows: Sequence[Row]) -> Iterator[Piece]:
@@ -55,7 +61,7 @@ def cut(rows: Sequence[Row]) -> Iterator[Piece]:
 
 
 def group(pieces: Sequence[Piece]) -> list[Group]:
-    """Put neighbours in size together as long as it pays; within a group the order is kept."""
+    """Put neighbours in size together as long as it pays."""
     groups: list[Group] = []
     for piece in sorted(pieces, key=lambda piece: (piece.length, piece.end)):
         alone = Group([piece], piece.length, piece.end)
@@ -64,10 +70,8 @@ def group(pieces: Sequence[Piece]) -> list[Group]:
             both = Group(
                 [*last.pieces, piece], max(last.queries, piece.length), max(last.keys, piece.end)
             )
-            if both.cost <= last.cost + alone.cost:
+            if both.padded_keys <= KEYS_AT_ONCE and both.cost <= last.cost + alone.cost:
                 groups[-1] = both
                 continue
         groups.append(alone)
-    for each in groups:
-        each.pieces.sort(key=lambda piece: piece.first)
     return groups

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from protocol.codec import Codec, Kind
 from protocol.config import LinkConfig
 from protocol.errors import PeerError
-from protocol.link import Answerer, Dialler, Event, Identity, LinkDown, LinkUp, Outgoing
+from protocol.link import (
+    Answerer,
+    Dialler,
+    Event,
+    Identity,
+    LinkDown,
+    LinkUp,
+    Outgoing,
+    no_link,
+)
 from protocol.mesh import Frames, Mesh, Peer
 from protocol.messages import AnyMessage, Heartbeat
 
@@ -48,12 +57,18 @@ class Endpoint:
         return peer
 
     def hang_up(self, peer: Peer) -> list[Event]:
-        """Forget a dialled peer."""
+        """Forget a dialled peer, and tell it that the link is over."""
         lane = self._lanes.pop(peer, None)
+        self._part(lane)
         self.mesh.disconnect(peer)
         if lane is None or lane.side.channel is None:
             return []
         return self._note([LinkDown(lane.side.channel.link, "hung up")], lane)
+
+    def _part(self, lane: _Lane | None) -> None:
+        """A word that may get lost: who does not hear it notices the silence."""
+        if lane is not None and lane.side.channel is not None:
+            self._post(lane, [no_link(lane.side.channel.link)])
 
     def drain(self, now: float) -> list[Event]:
         """Everything that arrived, then what time brings. Silence is judged only after all that is here was read."""
@@ -155,4 +170,7 @@ class Endpoint:
         return any(lane.held is not None for lane in self._lanes.values())
 
     def close(self) -> None:
+        """Tell every peer that its link is over, and free the mesh."""
+        for lane in self._lanes.values():
+            self._part(lane)
         self.mesh.close()

@@ -221,9 +221,9 @@ class Dialler:
         return []
 
     def _refused(self, frame: Frame, now: float) -> list[Event]:
+        if _ends(frame, self.channel):
+            return self._redial("refused", now)
         match frame.messages:
-            case (Refuse(code="link"),) if self.channel and frame.link == self.channel.link:
-                return self._redial("refused", now)
             case (Refuse(code="mismatch", text=text),) if self.channel is None:
                 return [Rejected(text)]
         return []
@@ -279,12 +279,14 @@ class Answerer:
                 return self._hello(frame, now)
             case Kind.BEAT | Kind.DATA:
                 if self.channel is None or frame.link != self.channel.link:
-                    return [], [_no_link(frame.link)]
+                    return [], [no_link(frame.link)]
                 reading = self.channel.take(frame, now)
                 if reading is Reading.HOLE:
-                    return self._drop("gap"), [_no_link(frame.link)]
+                    return self._drop("gap"), [no_link(frame.link)]
                 if reading is Reading.NEXT:
                     return [Received(frame.link, frame.messages)], []
+            case Kind.REFUSE if _ends(frame, self.channel):
+                return self._drop("refused"), []
         return [], []
 
     def _hello(self, frame: Frame, now: float) -> tuple[list[Event], list[Outgoing]]:
@@ -360,7 +362,16 @@ def _window(config: LinkConfig) -> Window:
     return Window(config.window_frames, config.window_bytes)
 
 
-def _no_link(link: int) -> Outgoing:
+def _ends(frame: Frame, channel: Channel | None) -> bool:
+    """Whether the other side says that this link is over."""
+    match frame.messages:
+        case (Refuse(code="link"),):
+            return channel is not None and frame.link == channel.link
+    return False
+
+
+def no_link(link: int) -> Outgoing:
+    """There is no such link, or none any more: the answer to a stray frame, and the last word of a node that leaves."""
     return Outgoing(Kind.REFUSE, link, 0, 0, (Refuse(code="link"),))
 
 

@@ -35,4 +35,4 @@ class Mesh(Protocol):
         """End a `wait`, now or the next; the one method that other threads may call."""
 
     def close(self) -> None:
-        """Free the sockets at once; unsent messages are dropped."""
+        """Free the sockets, within a fraction of a second; what is unsent then is dropped."""

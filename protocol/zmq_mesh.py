@@ -13,6 +13,7 @@ import zmq
 from protocol.errors import LocalError
 from protocol.mesh import Frames, Peer
 
+_LINGER: Final = 100  # milliseconds that a last word has to leave; set when a socket is made
 _FEW: Final = 256  # messages a socket may hold each way before it refuses
 _COPIED: Final = 1 << 16  # bytes below which copying a message is cheaper than sharing it
 # As plain numbers: arithmetic on the library's enumerations costs more than the call that it is for.
@@ -66,7 +67,7 @@ class ZmqMesh:
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
         for option, value in {
-            zmq.LINGER: 0,
+            zmq.LINGER: _LINGER,
             zmq.SNDHWM: _FEW,
             zmq.RCVHWM: _FEW,
             zmq.MAXMSGSIZE: self._max_message,
@@ -144,7 +145,7 @@ class ZmqMesh:
     def close(self) -> None:
         if self._context.closed:
             return
-        self._context.destroy(linger=0)
+        self._context.destroy()
         write, self._wake_write = self._wake_write, -1
         os.close(write)
         os.close(self._wake_read)

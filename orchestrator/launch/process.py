@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
 from orchestrator.launch.plan import Child
+from orchestrator.python import command, environment
 
 GONE: Final = 2.0
 """Seconds between a child's last word and its end."""
@@ -18,15 +18,14 @@ class Process:
     """A child that runs. Whoever holds it reads `stdout` when that is readable, and ends it."""
 
     def __init__(self, child: Child, log: Path) -> None:
-        command = [sys.executable, "-m", child.module, "--supervised"]
-        command += ["--config", child.config.model_dump_json()]
+        config = child.config.model_dump_json()
         with log.open("ab") as stderr:
             self._popen = subprocess.Popen(
-                command,
+                command("orchestrator.child", child.module, "--supervised", "--config", config),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env={**os.environ, **child.environment},
+                env=environment(child.environment),
                 start_new_session=True,  # a Ctrl-C in the terminal is ours to handle
             )
         assert self._popen.stdin is not None

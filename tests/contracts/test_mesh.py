@@ -352,6 +352,18 @@ def test_close_frees_the_address_at_once_and_does_not_linger_on_unsent_messages(
     assert (again.address, again.drain()) == (address, [])
 
 
+def test_what_was_not_sent_to_a_peer_that_was_hung_up_on_does_not_delay_the_close(
+    world: World,
+) -> None:
+    dialler, peer, _reader, _ = linked(world)
+    for _ in range(1000):
+        dialler.send(peer, [bytes(64 << 10)])
+    began = time.monotonic()
+    dialler.disconnect(peer)
+    dialler.close()
+    assert time.monotonic() - began < 2.0
+
+
 def test_close_may_be_said_twice_and_a_late_wake_does_no_harm(world: World) -> None:
     node = world.node()
     node.close()

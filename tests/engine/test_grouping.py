@@ -1,7 +1,7 @@
 """Rows share an attention call where padding is cheaper than another one."""
 
 from engine.batch import Row
-from engine.grouping import QUERIES_AT_ONCE, Group, Piece, cut, group
+from engine.grouping import KEYS_AT_ONCE, QUERIES_AT_ONCE, Group, Piece, cut, group
 
 
 def row(start: int, length: int) -> Row:
@@ -12,10 +12,16 @@ def groups(*rows: Row) -> list[Group]:
     return group(list(cut(rows)))
 
 
-def test_similar_rows_share_a_call_in_their_order() -> None:
+def test_similar_rows_share_a_call() -> None:
     assert groups(row(310, 1), row(290, 2), row(300, 1)) == [
-        Group([Piece(0, 310, 1, ()), Piece(1, 290, 2, ()), Piece(3, 300, 1, ())], 2, 311)
+        Group([Piece(3, 300, 1, ()), Piece(0, 310, 1, ()), Piece(1, 290, 2, ())], 2, 311)
     ]
+
+
+def test_a_call_gathers_no_more_than_the_caches_hold() -> None:
+    found = groups(*[row(299, 1)] * 20)
+    assert [len(each.pieces) for each in found] == [8, 8, 4]
+    assert 8 * 300 <= KEYS_AT_ONCE < 9 * 300
 
 
 def test_a_short_row_is_not_padded_to_a_long_one() -> None:
@@ -38,8 +44,7 @@ def test_a_long_row_is_cut_so_that_each_piece_reads_its_own_keys() -> None:
     ]
 
 
-def test_a_long_cut_row_is_computed_right() -> None:
-    """See `test_models.py`; here only that nothing is lost or doubled."""
+def test_no_token_is_lost_or_doubled() -> None:
     rows = [row(5 * i, 1 + 37 * i % 300) for i in range(20)]
     tokens = [
         token

@@ -8,6 +8,7 @@ import torch
 
 from engine.config import EngineConfig
 from engine.errors import EngineError
+from engine.grouping import QUERIES_AT_ONCE
 from engine.models import ARCHITECTURES, architecture
 from engine.models.config import ModelConfig
 from engine.pages import PagePool
@@ -68,6 +69,15 @@ def test_rows_of_every_kind_in_one_forward(tiny: Make) -> None:
         for text, old, count, logits in zip(texts, known, new, wanted, strict=True)
     ]
     close(engine.forward(rows).logits_NV, torch.cat(expected))
+
+
+def test_a_chunk_longer_than_attention_takes_at_once(tiny: Make) -> None:
+    model = tiny("llama")
+    text = [(11 * i + i * i) % 101 for i in range(QUERIES_AT_ONCE + 60)]
+    engine, pool = model.engine(pages=64, max_context=256), PagePool(64, 4)
+    story = Story(engine, pool, pool.open(text))
+    first = story.feed(text[:20])
+    close(torch.cat((first, story.feed(text[20:]))), model.logits(text))
 
 
 def test_a_shared_prefix_is_not_computed_again(tiny: Make) -> None:

@@ -13,8 +13,9 @@ from transformers.generation.logits_process import (
 )
 
 from engine.errors import EngineError
+from engine.inversion import invert
 from engine.philox import Role, uniforms
-from engine.sampling import SamplingParams, invert, sample, transform
+from engine.sampling import SamplingParams, sample, transform
 
 V = 300
 
@@ -187,6 +188,7 @@ def test_masked_tokens_and_tiny_temperatures() -> None:
     "wrong",
     [
         {"temperature": -0.1},
+        {"temperature": 1e-9},
         {"temperature": float("inf")},
         {"temperature": float("nan")},
         {"top_k": -1},

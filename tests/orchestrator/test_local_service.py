@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -158,16 +157,23 @@ def _parent(tiny: Path) -> tuple["subprocess.Popen[str]", list[int]]:
     return parent, [int(pid) for pid in parent.stdout.readline().split()]
 
 
-@pytest.mark.parametrize(
-    "end", [subprocess.Popen.kill, subprocess.Popen.terminate], ids=["SIGKILL", "SIGTERM"]
-)
-def test_a_parent_that_dies_takes_its_children_along(
-    tiny: Path, end: Callable[["subprocess.Popen[str]"], None]
-) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_parent_that_dies_takes_its_children_along(tiny: Path, number: signal.Signals) -> None:
     parent, pids = _parent(tiny)
     with parent:
         assert len(pids) == 2
-        end(parent)
+        parent.send_signal(number)
         parent.wait(ENOUGH)
     assert gone(pids)
     assert running() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not offer it")
+def test_even_children_that_are_frozen(tiny: Path) -> None:
+    parent, pids = _parent(tiny)
+    with parent:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        parent.kill()
+        parent.wait(ENOUGH)
+    assert gone(pids)

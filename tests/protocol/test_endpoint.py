@@ -153,12 +153,20 @@ def test_an_empty_batch_is_not_said() -> None:
     assert not verifier.send(link, [], world.now)
 
 
-def test_hanging_up_ends_the_link_here_at_once_and_there_by_silence() -> None:
+def test_hanging_up_ends_the_link_here_and_there() -> None:
     world, verifier, drafter, link = linked()
     assert verifier.hang_up("drafter") == [LinkDown(link, "hung up")]
-    assert (verifier.links, drafter.links) == ((), (link,))
-    assert world.turn(3.1)["drafter"] == [LinkDown(link, "silence")]
+    assert world.turn(0.1)["drafter"] == [LinkDown(link, "refused")]
     assert (verifier.links, drafter.links, verifier.deadline()) == ((), (), float("inf"))
+
+
+def test_a_node_that_leaves_in_order_says_so_to_both_kinds_of_peers() -> None:
+    world, verifier, drafter, link = linked()
+    drafter.close()
+    assert world.turn(0.1)["verifier"] == [LinkDown(link, "refused")]
+    world, verifier, drafter, link = linked()
+    verifier.close()
+    assert world.turn(0.1)["drafter"] == [LinkDown(link, "refused")]
 
 
 def test_hanging_up_on_nobody_is_nothing() -> None:

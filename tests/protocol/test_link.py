@@ -124,10 +124,11 @@ def test_a_late_hello_of_an_old_dial_costs_one_link_and_heals() -> None:
         Outgoing(Kind.HELLO, 0, 0, 0, ()),
         Outgoing(Kind.HELLO, 0, 0, 0, (Hello(1, "v", "v"), Hello(2, "v", "v"))),
         Outgoing(Kind.WELCOME, 9, 0, 0, (Welcome(100, 9, "d", "d"),)),
-        Outgoing(Kind.REFUSE, 500, 0, 0, (Refuse("link"),)),
+        Outgoing(Kind.REFUSE, 499, 0, 0, (Refuse("link"),)),
+        Outgoing(Kind.REFUSE, 500, 0, 0, (Refuse("mismatch"),)),
     ],
 )
-def test_an_answerer_ignores_what_only_looks_like_a_hello(frame: Outgoing) -> None:
+def test_an_answerer_ignores_what_means_nothing_to_it(frame: Outgoing) -> None:
     pair = Pair.linked()
     assert pair.answerer.receive(pair.frame(frame), 0.0) == ([], [])
     assert pair.links == (500, 500)

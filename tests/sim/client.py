@@ -77,6 +77,7 @@ class Setting:
     chain: Chain
     pick: Callable[[int], int]  # below n
     excused: Callable[[str], bool]  # may a link with this verifier end?
+    hindered: Callable[[str], bool]  # may this verifier be slow?
     answered: dict[tuple[int, int], Ask] = field(default_factory=dict)  # by (link, request)
 
 
@@ -234,7 +235,7 @@ class Client:
         if ask.submit.deadline is not None:
             ends.append(ask.sent_at + ask.submit.deadline)
         late = self._setting.clock() > min(ends) + ABORTED_WITHIN
-        if late and not self._setting.excused(self._links[ask.link]):
+        if late and not self._setting.hindered(self._links[ask.link]):
             raise Breach(f"{where}: ends long after its Abort or deadline")
 
     def _check_abort(self, where: str, ask: Ask, done: Done) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.sim.roles import DrafterPlace, VerifierPlace
     from tests.sim.world import World
 
-LATEST_COPY: Final = 1.0
+LATEST_COPY: Final = 0.7
 """No copy is later than this."""
 
 

@@ -151,6 +151,7 @@ class FrontPlace(Place):
             chain=world.chain,
             pick=world.rng.randrange,
             excused=lambda verifier: world.excused(self.address, verifier),
+            hindered=lambda verifier: world.dozed or world.excused(self.address, verifier),
             answered=world.answered,
         )
         self.client = Client(self.endpoint, setting, self.asks)

@@ -142,8 +142,8 @@ def _asks(
     config: VerifierConfig,
     storm: float,
 ) -> list[Ask]:
-    count = rng.randint(3, 8)
-    return [_ask(rng, vocabulary, number + 1, prompts, config, storm) for number in range(count)]
+    count, spread = rng.randint(3, 8), rng.choice((storm, storm, 0.02))
+    return [_ask(rng, vocabulary, number + 1, prompts, config, spread) for number in range(count)]
 
 
 def _ask(
@@ -152,7 +152,7 @@ def _ask(
     number: int,
     prompts: list[tuple[int, ...]],
     config: VerifierConfig,
-    storm: float,
+    spread: float,
 ) -> Ask:
     base = rng.choice(prompts)
     prompt = base[: rng.randint(1, len(base))] + _tokens(rng, vocabulary, rng.choice((0, 0, 1, 3)))
@@ -172,7 +172,7 @@ def _ask(
         priority=rng.choice((0, 0, 0, 5, -5)),
         deadline=rng.uniform(0.01, 0.6) if rng.random() < 0.15 else None,
     )
-    begin = rng.uniform(0.0, storm) if rng.random() < 0.8 else 0.0
+    begin = rng.uniform(0.0, spread)
     cancel = begin + rng.uniform(0.0, 0.5) if rng.random() < 0.15 else float("inf")
     return Ask(submit, begin, cancel, frozenset(refusals))
 
@@ -183,7 +183,7 @@ def _ending(rng: random.Random, vocabulary: int, max_tokens: int) -> Ending:
         min_tokens=rng.choice((0, 0, 0, 4, 12)),
         ignore_eos=rng.random() < 0.6,
         stop=tuple(rng.sample(STOPS, rng.choice((0, 0, 0, 1, 2)))),
-        stop_token_ids=_tokens(rng, vocabulary, rng.choice((0, 0, 0, 0, 2))),
+        stop_token_ids=_tokens(rng, vocabulary - 1, rng.choice((0, 0, 0, 0, 2))),  # never all,
         include_stop=rng.random() < 0.3,
     )
 

@@ -298,11 +298,11 @@ def test_a_drafted_end_that_is_too_early_is_rejected(rule: Rule) -> None:
 
 @BOTH_RULES
 def test_a_ban_is_of_one_row_only(rule: Rule) -> None:
-    logits_NV = peaks(7, 7, 7)
+    logits_NV = peaks(7, 7, 7, 7, 7)
     logits_NV[:, 2] = 25.0
-    step = Step((window(), banning(window(), 7, 1, draws=9), chunk(3), window()))
+    step = Step((window(7, 7), banning(window(), 7, 1, draws=9), chunk(3), window()))
     tokens = [each.tokens for each in EngineWorker(Scripted(logits_NV), rule).run(step)]
-    assert tokens == [(7,), (2,), (), (7,)]
+    assert tokens == [(7, 7, 7), (2,), (), (7,)]
 
 
 def test_a_sampled_row_under_a_ban_never_draws_the_end() -> None:

@@ -701,6 +701,16 @@ def test_a_request_that_is_cancelled_during_the_forward_commits_nothing() -> Non
     assert (tokens(rig.says(FRONT)), rig.empty) == ([], True)
 
 
+def test_a_request_that_loses_its_pages_during_the_forward_computes_again() -> None:
+    rig = Rig()
+    rig.submit(max_tokens=2)
+    step = rig.core.plan(rig.now)
+    assert step is not None
+    rig.core.scheduler._preempt(rig.core._generations[1])
+    rig.finish(step)
+    assert tokens(rig.run(4)) == [4, 5]
+
+
 def test_another_front_door_cannot_cancel() -> None:
     rig = Rig()
     rig.up(2, "front")

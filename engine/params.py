@@ -1,0 +1,41 @@
+"""How a request wants its tokens drawn."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from engine.errors import EngineError
+
+COLDEST: Final = 1e-6  # below it, logits divided by the temperature would leave float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """Temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 filter nothing; seeds are 64 bits."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        legal = {
+            "temperature": self.temperature == 0.0 or COLDEST <= self.temperature < float("inf"),
+            "top_k": self.top_k >= 0,
+            "top_p": 0.0 < self.top_p <= 1.0,
+            "min_p": 0.0 <= self.min_p <= 1.0,
+            "seed": 0 <= self.seed < 1 << 64,
+        }
+        for name, fine in legal.items():
+            if not fine:
+                raise EngineError(f"{name} cannot be {getattr(self, name)}")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken, the lowest id of equals."""
+        return self.temperature == 0.0
+
+    @property
+    def filters(self) -> bool:
+        """Whether some tokens may be excluded."""
+        return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
