@@ -4,7 +4,14 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from protocol.messages import AnyMessage, DraftSync, DraftTailStream, Emit, VerifyCommit
+from protocol.messages import (
+    AnyMessage,
+    DraftSync,
+    DraftTailStream,
+    Emit,
+    Submit,
+    VerifyCommit,
+)
 
 BATCH_TOKENS: Final = 100_000
 """Tokens that one frame may hold: more of a long backlog is said in the next one."""
@@ -64,7 +71,7 @@ def _one(_message: AnyMessage) -> int:
     return 1
 
 
-def _tokens(message: VerifyCommit | DraftTailStream | Emit) -> int:
+def _tokens(message: VerifyCommit | DraftTailStream | Emit | Submit) -> int:
     return len(message.tokens)
 
 
@@ -73,4 +80,5 @@ _WEIGHTS: Final[Mapping[type, Callable[[Any], int]]] = {
     VerifyCommit: _tokens,
     DraftTailStream: _tokens,
     Emit: _tokens,
+    Submit: _tokens,
 }

@@ -3,8 +3,8 @@
 `handle`, `submit` and `abort` return what clients must hear; `outbox` says what a verifier must be told now.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -13,8 +13,7 @@ from orchestrator.front.messages import Failure, Query, Reply, Status
 from orchestrator.front.seats import Seat, choose, prefixes
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.messages import Abort, AnyMessage, Done, Emit, Heartbeat, Refuse, Submit
-
-BATCH_TOKENS: Final = 100_000
+from protocol.outbox import Outbox
 
 STATUS: Final[Mapping[str, int]] = {
     "invalid": 400,
@@ -40,12 +39,13 @@ class Delivery(NamedTuple):
 
 @dataclass(slots=True)
 class _Visit:
-    """A query on its way: where it is and was, which choices are open, whether the client has heard a word."""
+    """A query on its way: where it is and was, which choices are open, who heard a word of it."""
 
     query: Query
     prefixes: list[int]
     open: set[int]
-    heard: bool = False
+    heard: bool = False  # the client, of an answer
+    said: bool = False  # the verifier, of the query
     seat: Seat | None = None
     tried: set[int] = field(default_factory=set)
 
@@ -57,7 +57,7 @@ class FrontCore:
         self._config = config
         self._seats: dict[int, Seat] = {}
         self._visits: dict[int, _Visit] = {}
-        self._outbox: defaultdict[int, list[AnyMessage]] = defaultdict(list)
+        self._outbox: Outbox[tuple[int, _Visit]] = Outbox()
         self.counters: Counter[str] = Counter()
         self.draining = False
 
@@ -105,12 +105,10 @@ class FrontCore:
         visit = self._forget(ticket)
         if visit is None or visit.seat is None:
             return
-        outbox = self._outbox[visit.seat.link]
-        unsaid = [each for each in outbox if isinstance(each, Submit) and each.request == ticket]
-        for submit in unsaid:
-            outbox.remove(submit)
-        if not unsaid:
-            outbox.append(Abort(ticket, reason))
+        if visit.said:
+            self._outbox.note(visit.seat.link, Abort(ticket, reason))
+        else:
+            self._outbox.forget(visit.seat.link, ticket)
 
     def fail_all(self, failure: Failure) -> list[Delivery]:
         """The end of everything in flight."""
@@ -128,14 +126,8 @@ class FrontCore:
         seat.choices += visit.query.choices
         seat.taken += 1
         seat.remember(visit.prefixes, self._config.prefix_memory)
-        submit = Submit(
-            request=ticket,
-            tokens=visit.query.tokens,
-            ending=visit.query.ending,
-            sampling=visit.query.sampling,
-            choices=visit.query.choices,
-        )
-        self._outbox[seat.link].append(submit)
+        visit.said = False
+        self._outbox.news(seat.link, ticket, (ticket, visit))
         return True
 
     def _leave(self, visit: _Visit, choices: int) -> None:
@@ -174,7 +166,7 @@ class FrontCore:
 
     def _link_down(self, link: int) -> list[Delivery]:
         self._seats.pop(link, None)
-        self._outbox.pop(link, None)
+        self._outbox.drop(link)
         lost = [
             (ticket, visit)
             for ticket, visit in self._visits.items()
@@ -233,18 +225,24 @@ class FrontCore:
     @property
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
-        return [link for link, messages in self._outbox.items() if messages]
+        return self._outbox.links
 
     def outbox(self, link: int) -> list[AnyMessage]:
         """What this verifier must be told now, as much of it as fits a frame; the caller says it, or the link ends."""
-        waiting = self._outbox[link]
-        tokens = count = 0
-        while count < len(waiting) and tokens < BATCH_TOKENS:
-            message = waiting[count]
-            tokens += len(message.tokens) if isinstance(message, Submit) else 1
-            count += 1
-        self._outbox[link] = waiting[count:]
-        return waiting[:count]
+        return self._outbox.take(link, _words)
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._visits))
+
+
+def _words(waiting: tuple[int, _Visit]) -> Iterable[AnyMessage]:
+    ticket, visit = waiting
+    visit.said = True
+    query = visit.query
+    yield Submit(
+        request=ticket,
+        tokens=query.tokens,
+        ending=query.ending,
+        sampling=query.sampling,
+        choices=query.choices,
+    )
