@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import log2
 
 from tests.sim.breach import Breach
-from tests.sim.client import Ask, State
+from tests.sim.asks import Ask, State
 from tests.sim.faults import LATEST_COPY, brew
 from tests.sim.liar import Liar
 from tests.sim.invariants import check_pages, holds
@@ -58,7 +58,7 @@ class History:
             asks=len(asks),
             failed=sum(ask.state is State.FAILED for ask in asks),
             tokens=sum(len(heard.tokens) for ask in asks for heard in ask.heard.values()),
-            accepted=sum(ask.drafted for ask in asks),
+            accepted=sum(ask.accepted for ask in asks),
         )
 
     def _waiting(self) -> list[Ask]:
@@ -109,7 +109,7 @@ class History:
             holds(ask.state is State.DONE, "probe", ask.submit.request, "is", ask.state)
         for verifier in world.verifiers.values():
             if any(self._helps(verifier, drafter) for drafter in world.drafters.values()):
-                drafted = sum(a.drafted for a in probes if a.link in verifier.endpoint._links)
+                drafted = sum(a.accepted for a in probes if a.link in verifier.endpoint._links)
                 holds(drafted, verifier.address, "accepts no drafts after the storm")
 
     @staticmethod

@@ -13,12 +13,14 @@ from protocol.endpoint import Endpoint
 from protocol.link import Identity
 from protocol.messages import AnyMessage, DraftSync, Limits
 from protocol.process import Peers
-from tests.sim.client import Ask, Client, Setting
+from tests.sim.asks import Ask, Setting
+from tests.sim.client import Client
+from tests.sim.door import Door
 from tests.sim.liar import Liar
 from tests.sim.model import END, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import HashProposer
-from tests.sim.scenario import CONTEXT, DrafterSketch, Kind
+from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Kind
 from verifier.admission import Admission
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
@@ -134,12 +136,13 @@ class DrafterPlace(Place):
 class FrontPlace(Place):
     """A front door with its asks; they die with the process that sent them."""
 
-    client: Client
+    client: Client | Door
     endpoint: Endpoint
 
-    def __init__(self, world: World, address: str, asks: list[Ask]) -> None:
+    def __init__(self, world: World, address: str, sketch: FrontSketch) -> None:
         super().__init__(address, world.network, world.sent)
-        self.asks = asks
+        self.asks = sketch.asks
+        self._real = sketch.real
         self._world = world
 
     def build(self, mesh: SimMesh) -> Node:
@@ -154,7 +157,8 @@ class FrontPlace(Place):
             hindered=lambda verifier: world.dozed or world.excused(self.address, verifier),
             answered=world.answered,
         )
-        self.client = Client(self.endpoint, setting, self.asks)
+        door = Door if self._real else Client
+        self.client = door(self.endpoint, setting, self.asks)
         self.client.command(Peers(tuple(world.scenario.verifiers)))
         return self.client
 

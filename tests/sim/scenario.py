@@ -7,10 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from drafter.config import DrafterConfig
 from protocol.config import LinkConfig
 from protocol.messages import Ending, Sampling, Submit
-from tests.sim.client import Ask
+from tests.sim.asks import Ask
 from tests.sim.proposer import Profile
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 
@@ -47,13 +49,21 @@ class DrafterSketch:
 
 
 @dataclass(frozen=True, slots=True)
+class FrontSketch:
+    """One front door: the real one or the plain client, and what it asks."""
+
+    real: bool
+    asks: list[Ask]
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """All that is fixed before the first turn. `storm` is when faults end; `room`: no submission finds a full house."""
 
     mode: Mode
     verifiers: Mapping[str, VerifierConfig]
     drafters: Mapping[str, DrafterSketch]
-    fronts: Mapping[str, list[Ask]]
+    fronts: Mapping[str, FrontSketch]
     links: Mapping[str, LinkConfig]
     vocabulary: int
     pages: int
@@ -91,7 +101,10 @@ def invent(rng: random.Random) -> Scenario:
         mode=mode,
         verifiers={address: config for address in verifiers},
         drafters={address: _drafter(rng, address) for address in drafters},
-        fronts={address: _asks(rng, vocabulary, prompts, config, storm) for address in fronts},
+        fronts={
+            address: _front(rng, _asks(rng, vocabulary, prompts, config, storm))
+            for address in fronts
+        },
         links=links,
         vocabulary=vocabulary,
         pages=pages,
@@ -133,6 +146,14 @@ def _drafter(rng: random.Random, address: str) -> DrafterSketch:
     )
     kind = rng.choices(list(Kind), (78, 15, 7))[0]
     return DrafterSketch(kind, config, profile, rng.choice((0.1, 0.5, 0.9)))
+
+
+def _front(rng: random.Random, asks: list[Ask]) -> FrontSketch:
+    real = rng.random() < 0.5
+    if real:  # no deadline: its clients have no way to say one
+        for ask in asks:
+            ask.submit = replace(ask.submit, deadline=None)
+    return FrontSketch(real, asks)
 
 
 def _asks(

@@ -10,7 +10,7 @@ from itertools import count
 from protocol.local_mesh import LocalNetwork
 from protocol.mesh import Frames
 from tests.sim.breach import Breach
-from tests.sim.client import Ask
+from tests.sim.asks import Ask
 from tests.sim.invariants import check_drafter, check_verifier, check_window, watch_step
 from tests.sim.model import Chain
 from tests.sim.places import FOREVER, Place
@@ -52,8 +52,8 @@ class World:
             for address, sketch in self.scenario.drafters.items()
         }
         self.fronts = {
-            address: FrontPlace(self, address, asks)
-            for address, asks in self.scenario.fronts.items()
+            address: FrontPlace(self, address, sketch)
+            for address, sketch in self.scenario.fronts.items()
         }
         self.places: list[Place] = [
             *self.verifiers.values(),
@@ -103,7 +103,8 @@ class World:
         self._tainted.update(frozenset({one, each}) for each in others)
 
     def excused(self, one: str, other: str) -> bool:
-        if self.scenario.bound < ROOMY:  # one sender's delayed messages fill the inbox for all
+        """Whether a fault may have ended their link; any link, if it is nobody's."""
+        if not other or self.scenario.bound < ROOMY:  # one sender's delayed messages fill the inbox for all
             return not self.untouched
         return frozenset({one, other}) in self._tainted
 
@@ -156,6 +157,7 @@ class World:
             raise Breach(f"{place.address} takes turns for nothing")
         if place.node is not None and place.node.stopped:
             self.note(f"{place.address} has drained")
+            place.node.endpoint.close()
             place.stop()
             self.at(self.now + self.rng.uniform(0.0, 0.5), partial(self._supervise, place))
         self.now += on_grid(self.rng.expovariate(3000.0))
