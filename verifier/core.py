@@ -144,7 +144,7 @@ class VerifierCore:
         """What the next forward computes; None when there is nothing, or when a tail is worth waiting for."""
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
             self._end(generation, "abort", "deadline")
-        self.drafting.bind(self._generations.values(), now)
+        self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
         return self.scheduler.plan()
