@@ -153,8 +153,7 @@ class DrafterCore:
             self._close(mirror)
             self._refuse(link, commit.request, commit.epoch, "unknown", str(error))
             return
-        if mirror.max_ahead > self._max_ahead:
-            mirror.max_ahead = self._max_ahead
+        mirror.max_ahead = min(mirror.max_ahead, self._max_ahead)
         self._proposer.adopt(mirror, kept)
         if mirror.room:
             self._hungry[mirror] = None

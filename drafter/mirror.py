@@ -106,7 +106,7 @@ class Mirror:
     def take(self) -> DraftTailStream:
         """The row that brings the verifier up to date with this line."""
         line, base = self.line, self.base
-        start = self.said if self.said > base else base
+        start = max(base, self.said)
         self.said = len(line)
         self.said_base = base
         return DraftTailStream(

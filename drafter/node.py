@@ -1,12 +1,15 @@
 """The drafter's loop: mesh and clock around the core, the drafting method behind a proposer."""
 
+import logging
 from collections.abc import Callable
 
 from drafter.core import DrafterCore
 from drafter.proposers import Proposer
 from protocol.endpoint import Endpoint
-from protocol.loop import pause, say
+from protocol.loop import log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
+
+log = logging.getLogger(__name__)
 
 
 class DrafterNode:
@@ -38,7 +41,9 @@ class DrafterNode:
     def turn(self) -> bool:
         """Read, propose once for every mirror that wants guesses, say; False when none did."""
         now = self._clock()
-        for event in self.endpoint.drain(now):
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
             self.core.handle(event)
         wants = self.core.plan()
         if wants:

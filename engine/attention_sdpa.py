@@ -31,7 +31,7 @@ class _Call:
     first: int
     shape: tuple[int, int]
     keys: Tensor | slice
-    mask: Tensor | None
+    mask_R1XL: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,38 +86,34 @@ class SdpaAttention:
         q_RWKGD = q_UAD[call.first : call.first + R * W].view(R, W, K, G, D)
         q_RKXD = q_RWKGD.transpose(1, 2).reshape(R, K, W * G, D)
         o_RKXD = scaled_dot_product_attention(
-            q_RKXD, k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2), call.mask
+            q_RKXD, k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2), call.mask_R1XL
         )
         return o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
 
     def _call(self, chosen: Group, first: int) -> _Call:
         R, W = len(chosen.pieces), chosen.queries
-        keys, length = self._keys(chosen)
-        if R == W == 1 and length == chosen.keys:
-            return _Call(first, (R, W), keys, None)  # one query that sees all there is
+        # Whole pages, because the kernel sums in another order where the number of keys is odd.
+        used = -(-chosen.keys // self._page_size)
         start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
-        hidden_RWL = torch.arange(length) > (start_R1 + torch.arange(W))[:, :, None]
+        hidden_RWL = torch.arange(used * self._page_size) > (start_R1 + torch.arange(W))[:, :, None]
         mask_RWL = torch.zeros(hidden_RWL.shape, dtype=self._dtype)
         mask_RWL.masked_fill_(hidden_RWL, -torch.inf)
         if W > 1:
             mask_RWL = mask_RWL.repeat_interleave(self._fold, dim=1)
-        return _Call(first, (R, W), keys, mask_RWL[:, None])
+        return _Call(first, (R, W), self._keys(chosen, used), mask_RWL[:, None])
 
-    def _keys(self, chosen: Group) -> tuple[Tensor | slice, int]:
-        """Where a group's keys are, and how many a piece has with padding."""
-        size = self._page_size
-        used = -(-chosen.keys // size)
+    def _keys(self, chosen: Group, used: int) -> Tensor | slice:
+        """Where the keys of a group are, in `used` pages a piece."""
         if len(chosen.pieces) == 1:
             pages = chosen.pieces[0].pages
             if all(pages[index] == pages[0] + index for index in range(used)):
-                start = pages[0] * size
-                return slice(start, start + chosen.keys), chosen.keys
+                return slice(pages[0] * self._page_size, (pages[0] + used) * self._page_size)
         table: list[int] = []
         for piece in chosen.pieces:
-            own = -(-piece.end // size)
+            own = -(-piece.end // self._page_size)
             table.extend(piece.pages[:own])
             table.extend([0] * (used - own))  # any page will do, its keys are masked
-        return torch.tensor(table), used * size
+        return torch.tensor(table)
 
 
 def _order(groups: Sequence[Group]) -> _Order | None:

@@ -1,10 +1,11 @@
 """What the loops of all nodes share: saying what a core wants said, waiting, and keeping a list of peers dialled."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from protocol.endpoint import Endpoint
-from protocol.link import Event
+from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.mesh import Peer
 from protocol.messages import AnyMessage, Heartbeat
 
@@ -35,6 +36,20 @@ def pause(endpoint: Endpoint, clock: Callable[[], float], deadline: float = floa
     """Sleep until something arrives, or until `deadline` or a link's own."""
     seconds = min(deadline, endpoint.deadline()) - clock()
     endpoint.mesh.wait(min(seconds, HELD_RETRY) if endpoint.held else seconds)
+
+
+def log_links(log: logging.Logger, events: Iterable[Event]) -> None:
+    """A line for every link that begins, ends or is refused."""
+    for event in events:
+        match event:
+            case LinkUp():
+                log.info("link %016x with %s %s", event.link, event.role, event.node_id)
+            case LinkDown():
+                log.info("link %016x is over: %s", event.link, event.reason)
+            case Rejected():
+                log.warning("refused by a peer: %s", event.text)
+            case Received():
+                pass
 
 
 class Dialled:

@@ -1,13 +1,16 @@
 """The verifier's loop: mesh and clock around the core, the engine behind a worker."""
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from protocol.endpoint import Endpoint
-from protocol.loop import Dialled, pause, say
+from protocol.loop import Dialled, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 from verifier.core import VerifierCore
 from verifier.step import Step, Verdict
+
+log = logging.getLogger(__name__)
 
 
 class Worker(Protocol):
@@ -45,7 +48,9 @@ class VerifierNode:
     def turn(self) -> bool:
         """Read, decide, run one step, say; False when there was nothing to run."""
         now = self._clock()
-        for event in self.endpoint.drain(now):
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
             self.core.handle(event, now)
         step = self.core.plan(now)
         say(self.core, self.endpoint, now)

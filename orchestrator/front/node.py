@@ -11,7 +11,7 @@ from typing import Final
 from orchestrator.front.core import Delivery, FrontCore
 from orchestrator.front.messages import Failure, Query, Reply, Status
 from protocol.endpoint import Endpoint
-from protocol.loop import Dialled, pause, say
+from protocol.loop import Dialled, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 
 log = logging.getLogger("front")
@@ -103,7 +103,9 @@ class FrontNode:
     def turn(self) -> bool:
         """Read, obey, say, hand out; there is never work left that would need another turn at once."""
         now = self._clock()
-        for event in self.endpoint.drain(now):
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
             self._pending += self._core.handle(event)
         while not self._wishes.empty():
             self._wish(self._wishes.get_nowait())
