@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.batch import Row
+from engine.config import EngineConfig
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from torch import Tensor, dtype
+    from torch import Tensor
 
     from engine.models.config import ModelConfig
 
@@ -27,19 +28,19 @@ class Attend(Protocol):
 
 
 class Backend(Protocol):
-    """One per engine; it knows the page size, the head counts and the dtype."""
+    """One per engine, made for its model and configuration."""
 
     def prepare(self, rows: Sequence[Row]) -> Attend:
         """Everything about these rows that is the same in all layers."""
 
 
-Loader = Callable[["ModelConfig", int, "dtype"], Backend]
+Loader = Callable[["ModelConfig", EngineConfig], Backend]
 
 
-def _sdpa(model: "ModelConfig", page_size: int, kind: "dtype") -> Backend:
+def _sdpa(model: "ModelConfig", config: EngineConfig) -> Backend:
     from engine.attention_sdpa import SdpaAttention  # noqa: PLC0415  # the table lists without torch
 
-    return SdpaAttention(model, page_size, kind)
+    return SdpaAttention(model, config)
 
 
 BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa}

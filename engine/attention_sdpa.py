@@ -10,6 +10,8 @@ E = K*G*D; P pages, S positions of a page, C = S*2*K*D; 2 is (key, value).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lcm
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -17,8 +19,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from engine.attention import Attend
 from engine.batch import Row
+from engine.config import EngineConfig
 from engine.grouping import Group, cut, group
 from engine.models.config import ModelConfig
+
+# Keys are padded to a multiple of this. Otherwise the kernel sums bfloat16 in an order that depends
+# on the number of queries, and a token would not have the same bits in a window as alone.
+KEY_MULTIPLE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,14 @@ class _Order:
 class SdpaAttention:
     """See `engine.attention.Backend`."""
 
-    def __init__(self, model: ModelConfig, page_size: int, dtype: torch.dtype) -> None:
+    def __init__(self, model: ModelConfig, config: EngineConfig) -> None:
         self._kv_heads = model.kv_heads
         self._fold = model.heads // model.kv_heads
         self._head_dim = model.head_dim
-        self._page_size = page_size
-        self._dtype = dtype
+        self._pages = config.pages
+        self._page_size = config.page_size
+        self._stride = lcm(config.page_size, KEY_MULTIPLE)
+        self._dtype: torch.dtype = getattr(torch, config.dtype)
 
     def prepare(self, rows: Sequence[Row]) -> Attend:
         groups = group(list(cut(rows)))
@@ -92,8 +101,7 @@ class SdpaAttention:
 
     def _call(self, chosen: Group, first: int) -> _Call:
         R, W = len(chosen.pieces), chosen.queries
-        # Whole pages, because the kernel sums in another order where the number of keys is odd.
-        used = -(-chosen.keys // self._page_size)
+        used = -(-chosen.keys // self._stride) * self._stride // self._page_size
         start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
         hidden_RWL = torch.arange(used * self._page_size) > (start_R1 + torch.arange(W))[:, :, None]
         mask_RWL = torch.zeros(hidden_RWL.shape, dtype=self._dtype)
@@ -106,7 +114,9 @@ class SdpaAttention:
         """Where the keys of a group are, in `used` pages a piece."""
         if len(chosen.pieces) == 1:
             pages = chosen.pieces[0].pages
-            if all(pages[index] == pages[0] + index for index in range(used)):
+            own = -(-chosen.keys // self._page_size)
+            in_a_row = all(pages[index] == pages[0] + index for index in range(own))
+            if in_a_row and pages[0] + used <= self._pages:
                 return slice(pages[0] * self._page_size, (pages[0] + used) * self._page_size)
         table: list[int] = []
         for piece in chosen.pieces:

@@ -60,7 +60,7 @@ class Engine:
         self.kv = tuple(
             torch.zeros(shape, dtype=getattr(torch, config.dtype)) for _ in range(model.layers)
         )
-        self._attention = backend(config.attention)(model, config.page_size, self.kv[0].dtype)
+        self._attention = backend(config.attention)(model, config)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "Engine":

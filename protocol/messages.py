@@ -19,6 +19,8 @@ Number = Annotated[int, Meta(ge=0)]
 Tokens = tuple[Count, ...]
 Text = Annotated[str, Meta(max_length=4096)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
+Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
+Bias = Annotated[float, Meta(ge=-100.0, le=100.0)]
 
 
 class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -120,6 +122,12 @@ class Sampling(Part, frozen=True):
     top_p: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
     min_p: Probability = 0.0
     seed: Number = 0
+    repetition_penalty: Annotated[float, Meta(gt=0.0, le=100.0)] = 1.0
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+    logit_bias: tuple[tuple[Count, Bias], ...] = ()
+    allowed: Tokens = ()
+    bad_words: tuple[Annotated[Tokens, Meta(min_length=1)], ...] = ()
 
 
 class Ending(Part, frozen=True):
@@ -134,7 +142,11 @@ class Ending(Part, frozen=True):
 
 
 class Submit(Message, frozen=True):
-    """One prompt, to be answered by `choices` independent choices."""
+    """One prompt, to be answered by `choices` independent choices.
+
+    `logprobs` asks for the target's log-probability of every output token and so many of the likeliest beside it,
+    `prompt_logprobs` for those of the prompt's tokens from the second on (sent with the first choice).
+    """
 
     request: Number
     tokens: Tokens
@@ -145,6 +157,8 @@ class Submit(Message, frozen=True):
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     deadline: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
     trace: Text = ""
+    logprobs: Annotated[int, Meta(ge=0, le=128)] | None = None
+    prompt_logprobs: Annotated[int, Meta(ge=0, le=128)] | None = None
 
 
 class Statistics(Part, frozen=True):
@@ -156,6 +170,16 @@ class Statistics(Part, frozen=True):
     cached_tokens: Count = 0
 
 
+class Scored(Part, frozen=True):
+    """The target's log-probability of a token, and the likeliest tokens at its position with theirs, best first.
+
+    Both are of the raw logits, before temperature, penalties and whatever else shapes a draw.
+    """
+
+    logprob: float
+    top: tuple[tuple[Count, float], ...] = ()
+
+
 class Emit(Message, frozen=True):
     """Output that will not change any more; `drafted[i]` says whether token i was an accepted draft."""
 
@@ -164,6 +188,8 @@ class Emit(Message, frozen=True):
     tokens: Tokens
     text: str
     drafted: tuple[bool, ...] = ()
+    logprobs: tuple[Scored, ...] = ()
+    prompt_logprobs: tuple[Scored, ...] = ()
 
 
 class Done(Message, frozen=True):

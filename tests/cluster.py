@@ -17,7 +17,7 @@ from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
 from protocol.link import Identity, LinkUp, Received
 from protocol.local_mesh import LocalNetwork
-from protocol.messages import Done, Emit, Ending, Refuse, Sampling, Submit
+from protocol.messages import Done, Emit, Ending, Refuse, Sampling, Scored, Submit
 from protocol.process import Peers
 from verifier.acceptance import RULES
 from verifier.admission import Admission
@@ -39,6 +39,8 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     drafted: list[bool] = field(default_factory=list)
+    logprobs: list[Scored] = field(default_factory=list)
+    prompt_logprobs: list[Scored] = field(default_factory=list)
     done: Done | None = None
 
 
@@ -156,6 +158,9 @@ class Cluster:
         prompts: Sequence[Sequence[int]],
         ending: Ending,
         samplings: Sequence[Sampling] = (),
+        *,
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
     ) -> dict[int, Answer]:
         """Submit all prompts at once, one choice each."""
         self.connect()
@@ -163,11 +168,22 @@ class Cluster:
         chosen = samplings or [Sampling()] * len(prompts)
         self.submit(
             *(
-                Submit(request, tuple(prompt), ending, sampling)
+                Submit(
+                    request,
+                    tuple(prompt),
+                    ending,
+                    sampling,
+                    logprobs=logprobs,
+                    prompt_logprobs=prompt_logprobs,
+                )
                 for request, prompt, sampling in zip(self._answers, prompts, chosen, strict=True)
             )
         )
         return self._answers
+
+    def listen(self, answers: dict[int, Answer]) -> None:
+        """From now on, these are the answers that are waited for."""
+        self._answers = answers
 
     def turns(self, count: int) -> None:
         """So many turns, hearing what comes."""
@@ -188,9 +204,15 @@ class Cluster:
         prompts: Sequence[Sequence[int]],
         ending: Ending,
         samplings: Sequence[Sampling] = (),
+        *,
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
     ) -> list[Answer]:
         """All prompts at once, until the last is done."""
-        return self.finish(self.begin(prompts, ending, samplings))
+        running = self.begin(
+            prompts, ending, samplings, logprobs=logprobs, prompt_logprobs=prompt_logprobs
+        )
+        return self.finish(running)
 
     @staticmethod
     def _take(answers: dict[int, Answer], message: Emit | Done | Refuse) -> None:
@@ -200,6 +222,8 @@ class Cluster:
                 answer.tokens += message.tokens
                 answer.text += message.text
                 answer.drafted += message.drafted
+                answer.logprobs += message.logprobs
+                answer.prompt_logprobs += message.prompt_logprobs
             case Done():
                 answers[message.request].done = message
             case Refuse():

@@ -1,5 +1,6 @@
 """Who may come in: every limit of a submission, checked once, at the edge. Pure."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from protocol.messages import Refuse, Submit
@@ -31,7 +32,7 @@ class Admission:
         ending = submit.ending
         if not submit.tokens:
             faults.append(("tokens", "the prompt is empty"))
-        for field, tokens in (("tokens", submit.tokens), ("stop_token_ids", ending.stop_token_ids)):
+        for field, tokens in self._token_lists(submit):
             if tokens and max(tokens) >= self.vocabulary:
                 faults.append((field, f"token {max(tokens)} is not below {self.vocabulary}"))
         if len(submit.tokens) + ending.max_tokens > self.context:
@@ -42,6 +43,16 @@ class Admission:
         if self.rule == "greedy" and submit.sampling.temperature > 0:
             faults.append(("temperature", "this verifier runs rule greedy: temperature must be 0"))
         return faults
+
+    @staticmethod
+    def _token_lists(submit: Submit) -> Iterator[tuple[str, Sequence[int]]]:
+        sampling = submit.sampling
+        yield "tokens", submit.tokens
+        yield "stop_token_ids", submit.ending.stop_token_ids
+        yield "logit_bias", [token for token, _ in sampling.logit_bias]
+        yield "allowed_token_ids", sampling.allowed
+        for word in sampling.bad_words:
+            yield "bad_words", word
 
 
 def _refuse(submit: Submit, code: str, field: str, text: str) -> Refuse:

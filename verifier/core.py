@@ -158,6 +158,9 @@ class VerifierCore:
             if generation is None or generation.sequence is None:
                 continue  # it ended, or lost its pages, while the forward ran
             generation.sequence.computed = work.start + len(work.tokens)
+            if verdict.prompt_logprobs:
+                known = len(generation.prompt_scores) - work.start
+                generation.prompt_scores += verdict.prompt_logprobs[known:]
             if work.draws:
                 self._commit(generation, work.drafts, verdict)
             self.scheduler.pool.publish(generation.sequence, generation.line)
@@ -169,6 +172,7 @@ class VerifierCore:
         taken = generation.output.commit(verdict.tokens)
         generation.line += taken
         generation.marks += [index < verdict.accepted for index in range(len(taken))]
+        generation.scores += verdict.logprobs[: len(taken)]
         generation.rounds += 1
         generation.drafted += drafts
         generation.accepted += verdict.accepted
@@ -252,6 +256,9 @@ def _emissions(generation: Generation) -> Iterator[AnyMessage]:
         tokens=tokens,
         text=text,
         drafted=tuple(generation.marks[generation.sent_tokens :]),
+        logprobs=tuple(generation.scores[generation.sent_tokens :]),
+        prompt_logprobs=tuple(generation.prompt_scores[generation.sent_prompt_scores :]),
     )
     generation.sent_tokens = len(output.tokens)
+    generation.sent_prompt_scores = len(generation.prompt_scores)
     generation.sent_text += len(text)

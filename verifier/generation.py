@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.pages import PagedSequence
-from protocol.messages import Submit
+from protocol.messages import Scored, Submit
 from verifier.commit import Output
 from verifier.roster import Drafter, Waits
 from verifier.tail import DraftTail
@@ -44,7 +44,10 @@ class Generation:
     marks: list[bool] = field(
         default_factory=list
     )  # for each output token: was it an accepted draft
+    scores: list[Scored] = field(default_factory=list)  # of output tokens, where asked for
+    prompt_scores: list[Scored] = field(default_factory=list)  # of prompt tokens from the second on
     sent_tokens: int = 0
+    sent_prompt_scores: int = 0
     sent_text: int = 0
 
     @property
@@ -56,6 +59,12 @@ class Generation:
     def pages(self) -> int:
         """KV pages that it holds."""
         return len(self.sequence.pages) if self.sequence else 0
+
+    @property
+    def scoring(self) -> bool:
+        """Whether prompt tokens are still to be scored: every position must be computed here, none shared."""
+        asked = self.submit.prompt_logprobs is not None and self.choice == 0
+        return asked and len(self.prompt_scores) < len(self.submit.tokens) - 1
 
     @property
     def deadline(self) -> float:

@@ -111,7 +111,8 @@ class Scheduler:
             generation = self.waiting[0]
             if not self._fits(generation):
                 return
-            generation.sequence = self.pool.open(generation.line, generation.submit.adapter)
+            shared = () if generation.scoring else generation.line
+            generation.sequence = self.pool.open(shared, generation.submit.adapter)
             if not generation.output.tokens:
                 generation.cached = generation.sequence.computed
             self.running.append(self.waiting.pop(0))
@@ -180,4 +181,8 @@ def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
         choice=generation.choice,
         banned=output.end_tokens if len(output.tokens) + 1 < output.min_tokens else frozenset(),
         banned_draws=max(0, output.min_tokens - len(output.tokens) - 1),
+        prompt=generation.submit.tokens,
+        output=output.tokens,
+        logprobs=generation.submit.logprobs,
+        prompt_logprobs=generation.submit.prompt_logprobs if generation.scoring else None,
     )

@@ -1,8 +1,9 @@
 """What one forward of the target is asked, and what came of it: values between the core and the engine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocol.messages import Sampling
+from protocol.messages import Sampling, Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +13,10 @@ class Work:
     `draws` is 0 for a chunk of a prompt that goes on, else drafts + 1: the number of target tokens to draw, the first
     of them for the absolute position `start + len(tokens) - drafts`. In the first `banned_draws` draws the tokens in
     `banned` cannot come (an end before `min_tokens`).
+
+    `prompt` and `output` are what was there before the row's drafts, for penalties and the like. `logprobs` asks for
+    scores of the tokens that are drawn; `prompt_logprobs` for scores of the prompt's tokens that this row's positions
+    predict.
     """
 
     request: int
@@ -24,11 +29,27 @@ class Work:
     choice: int
     banned: frozenset[int] = frozenset()
     banned_draws: int = 0
+    prompt: Sequence[int] = ()
+    output: Sequence[int] = ()
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
 
     @property
     def position(self) -> int:
         """Absolute position of the first token that is drawn."""
         return self.start + len(self.tokens) - self.drafts
+
+    @property
+    def predicted(self) -> Sequence[int]:
+        """The prompt tokens that are scored: those after the row's own positions."""
+        if self.prompt_logprobs is None:
+            return ()
+        return self.prompt[self.start + 1 : self.start + len(self.tokens) + 1]
+
+    @property
+    def logits(self) -> int:
+        """Positions at the end of the row whose logits are needed."""
+        return len(self.tokens) if self.predicted else self.draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +69,5 @@ class Verdict:
 
     tokens: tuple[int, ...] = ()
     accepted: int = 0
+    logprobs: tuple[Scored, ...] = ()
+    prompt_logprobs: tuple[Scored, ...] = ()

@@ -33,6 +33,7 @@ from protocol.messages import (
     Refuse,
     Reset,
     Sampling,
+    Scored,
     Statistics,
     Submit,
     VerifyCommit,
@@ -76,15 +77,21 @@ MESSAGES: Final[Mapping[str, AnyMessage]] = {
         request=12,
         tokens=(1, 200, 70000),
         ending=Ending(64, 2, ignore_eos=True, stop=("\n\n", "Ω"), stop_token_ids=(5,)),
-        sampling=Sampling(0.5, 40, 0.75, 0.125, 2**63),
+        sampling=Sampling(
+            0.5, 40, 0.75, 0.125, 2**63, 1.5, 0.25, -0.5, ((7, -2.5),), (1, 2), ((3, 4), (5,))
+        ),
         choices=2,
         adapter="law",
         priority=-1,
         deadline=1.5,
         trace="00-aa-bb-01",
+        logprobs=2,
+        prompt_logprobs=0,
     ),
     "submit-short": Submit(request=1, tokens=(1,), ending=Ending(1)),
-    "emit": Emit(12, 1, (5, 6), "hé", (True, False)),
+    "emit": Emit(
+        12, 1, (5, 6), "hé", (True, False), (Scored(-0.5, ((5, -0.5),)), Scored(-2.0)), ()
+    ),
     "done": Done(12, 1, "stop", 3, 2, Statistics(1, 4, 1, 16), "why"),
     "abort": Abort(12, "client gone"),
     "draft-sync": DraftSync(

@@ -6,7 +6,8 @@ Tokens are 0 and 1. The confidence of a guess is a number for the line that it e
 from collections import deque
 from collections.abc import Hashable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from drafter.mirror import Mirror
 from protocol.errors import PeerError
@@ -23,6 +24,11 @@ class Scope:
     wanted: int
     redrafts: int
     queue: int
+    growing: bool = True  # whether what is on its way is added to the wanted guesses
+
+
+Story = tuple["Story | None", str]
+_DRAFTER: Final = ("draft 0", "draft 1", "redraft", "say", "hear a commit")
 
 
 @dataclass(slots=True)
@@ -35,7 +41,7 @@ class Pair:
     redrafts: int = 0
     commits: tuple[VerifyCommit, ...] = ()
     rows: tuple[DraftTailStream, ...] = ()
-    story: tuple[str, ...] = field(default=(), compare=False)
+    story: "Story | None" = None
 
     @classmethod
     def begin(cls, scope: Scope) -> "Pair":
@@ -45,17 +51,28 @@ class Pair:
         return cls(tail, Mirror.open(1, sync))
 
     def after(self, step: str) -> "Pair":
-        """A copy, to be changed by `step`."""
+        """A copy, to be changed by `step`, which is one of the drafter's or of the verifier's."""
         pair = copy(self)
-        pair.story = (*self.story, step)
-        pair.tail, pair.mirror = copy(self.tail), copy(self.mirror)
-        for part, names in (
-            (pair.tail, ("final", "ahead", "confidences")),
-            (pair.mirror, ("line", "confidences")),
-        ):
-            for name in names:
-                setattr(part, name, list(getattr(part, name)))
+        pair.story = (self.story, step)
+        if step in _DRAFTER:
+            pair.mirror = copy(self.mirror)
+            pair.mirror.line = list(self.mirror.line)
+            pair.mirror.confidences = list(self.mirror.confidences)
+        else:
+            pair.tail = copy(self.tail)
+            pair.tail.final = list(self.tail.final)
+            pair.tail.ahead = list(self.tail.ahead)
+            pair.tail.confidences = list(self.tail.confidences)
         return pair
+
+    def told_story(self) -> str:
+        """The steps that led here."""
+        steps: list[str] = []
+        story = self.story
+        while story is not None:
+            story, step = story
+            steps.append(step)
+        return ", ".join(reversed(steps))
 
     @property
     def key(self) -> Hashable:
@@ -101,7 +118,7 @@ def _drafter(pair: Pair, scope: Scope) -> Iterator[Pair]:
     if len(mirror.line) > mirror.base and pair.redrafts < scope.redrafts:
         start = len(mirror.line) - 1
         token = 1 - mirror.line[start]
-        other = pair.after(f"redraft {token}")
+        other = pair.after("redraft")
         other.redrafts += 1
         other.mirror.replace(start, [token], [_number((*mirror.line[:start], token))])
         yield other
@@ -126,7 +143,7 @@ def _verifier(pair: Pair, scope: Scope) -> Iterator[Pair]:
                 yield more
     if pair.told < tail.committed and len(pair.commits) < scope.queue:
         told = pair.after("tell")
-        outstanding = tail.committed - tail.base if tail.base >= 0 else 0
+        outstanding = tail.committed - tail.base if scope.growing and tail.base >= 0 else 0
         max_ahead = scope.wanted + outstanding
         final = tuple(tail.final[pair.told :])
         told.commits = (*pair.commits, VerifyCommit(1, 1, pair.told, final, max_ahead))
@@ -139,27 +156,27 @@ def _verifier(pair: Pair, scope: Scope) -> Iterator[Pair]:
         try:
             heard.tail.receive(pair.rows[0])
         except PeerError as error:
-            raise Breach(f"honest, and faulted: {error} after {heard.story}") from error
+            raise Breach(f"honest, and faulted: {error} after {heard.told_story()}") from error
         yield heard
 
 
 def _check(pair: Pair, scope: Scope) -> None:
     tail, mirror = pair.tail, pair.mirror
     if tail.ahead and tail.owed:
-        raise Breach(f"ahead and owed after {pair.story}")
+        raise Breach(f"ahead and owed after {pair.told_story()}")
     drafted = [_number((*tail.final, *tail.ahead[: n + 1])) for n in range(len(tail.ahead))]
     if tail.ahead and tail.confidences != drafted:
-        raise Breach(f"{tail.ahead} was drafted elsewhere after {pair.story}")
+        raise Breach(f"{tail.ahead} was drafted elsewhere after {pair.told_story()}")
     if len(tail.ahead) > tail.granted or len(mirror.line) - mirror.base > tail.granted:
-        raise Breach(f"more guesses than granted after {pair.story}")
+        raise Breach(f"more guesses than granted after {pair.told_story()}")
     if mirror.line[: mirror.base] != tail.final[: mirror.base]:
-        raise Breach(f"another output mirrored after {pair.story}")
+        raise Breach(f"another output mirrored after {pair.told_story()}")
     quiet = not (pair.rows or pair.commits or mirror.unsaid or pair.told < tail.committed)
     line = tail.final[: tail.agreed] + tail.ahead
     if quiet and (line, tail.base, tail.cut) != (mirror.line, mirror.base, False):
-        raise Breach(f"quiet, and {line} is not {mirror.line} after {pair.story}")
+        raise Breach(f"quiet, and {line} is not {mirror.line} after {pair.told_story()}")
     if scope.committed < tail.committed:
-        raise Breach(f"out of scope after {pair.story}")
+        raise Breach(f"out of scope after {pair.told_story()}")
 
 
 def _number(line: tuple[int, ...]) -> float:

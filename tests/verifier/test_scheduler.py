@@ -77,7 +77,8 @@ def test_nothing_to_do_is_no_step() -> None:
 def test_a_prompt_is_computed_and_draws_its_first_token() -> None:
     made = scheduler()
     made.add(generation(1, [5, 6, 7], sampling=Sampling(0.5, seed=3)))
-    assert made.plan() == Step((Work(1, (5, 6, 7), 0, (0,), 0, 1, Sampling(0.5, seed=3), 0),))
+    work = Work(1, (5, 6, 7), 0, (0,), 0, 1, Sampling(0.5, seed=3), 0, prompt=(5, 6, 7), output=[])
+    assert made.plan() == Step((work,))
 
 
 def test_then_every_step_computes_the_anchor() -> None:

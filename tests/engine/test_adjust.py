@@ -1,0 +1,92 @@
+"""Adjustments against the processors of `transformers`, and against their definitions."""
+
+import random
+from typing import Final
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.adjust import Adjustments, adjust
+
+VOCABULARY: Final = 40
+NEVER: Final = float("-inf")
+
+
+def logits(seed: int) -> torch.Tensor:
+    return torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(seed))
+
+
+def adjusted(
+    wanted: Adjustments, prompt: list[int], output: list[int], seed: int = 0
+) -> torch.Tensor:
+    row = logits(seed)
+    adjust(row, wanted, prompt, output)
+    return row
+
+
+def test_nothing_wanted_changes_nothing() -> None:
+    assert Adjustments().neutral
+    assert torch.equal(adjusted(Adjustments(), [1, 2], [3]), logits(0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), max_size=12),
+    st.lists(st.integers(0, VOCABULARY - 1), max_size=12),
+    st.floats(0.5, 2.0),
+    st.integers(0, 99),
+)
+def test_repetition_counts_prompt_and_output_as_transformers_does(
+    prompt: list[int], output: list[int], penalty: float, seed: int
+) -> None:
+    line = torch.tensor([prompt + output], dtype=torch.long)
+    processor = transformers.RepetitionPenaltyLogitsProcessor(penalty)
+    expected = processor(line, logits(seed)[None])[0]
+    torch.testing.assert_close(
+        adjusted(Adjustments(repetition=penalty), prompt, output, seed), expected
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=20), st.floats(-2, 2), st.floats(-2, 2))
+def test_presence_and_frequency_count_the_output_only(
+    output: list[int], presence: float, frequency: float
+) -> None:
+    expected = logits(0)
+    for token in range(VOCABULARY):
+        count = output.count(token)
+        expected[token] -= frequency * count + presence * (count > 0)
+    wanted = Adjustments(presence=presence, frequency=frequency)
+    torch.testing.assert_close(adjusted(wanted, [0, 1, 2, 3], output), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bad_words_as_transformers_bans_them(seed: int) -> None:
+    rng = random.Random(seed)
+    words = [[rng.randrange(4) for _ in range(rng.randint(1, 3))] for _ in range(3)]
+    output = [rng.randrange(4) for _ in range(rng.randint(0, 6))]
+    processor = transformers.NoBadWordsLogitsProcessor(words, eos_token_id=VOCABULARY - 1)
+    expected = processor(torch.tensor([output], dtype=torch.long), logits(seed)[None].clone())[0]
+    assert torch.equal(adjusted(Adjustments(bad_words=words), [], output, seed), expected)
+
+
+def test_allowed_tokens_keep_their_logits_and_all_others_are_impossible() -> None:
+    row = adjusted(Adjustments(allowed=(3, 7, 3)), [], [])
+    assert [token for token, value in enumerate(row.tolist()) if value > NEVER] == [3, 7]
+    assert torch.equal(row[[3, 7]], logits(0)[[3, 7]])
+
+
+def test_a_bias_is_added() -> None:
+    row = adjusted(Adjustments(bias={2: 5.0, 9: -100.0}), [], [])
+    expected = logits(0)
+    expected[2] += 5
+    expected[9] -= 100
+    assert torch.equal(row, expected)
+
+
+def test_a_bias_does_not_bring_back_what_is_not_allowed() -> None:
+    row = adjusted(Adjustments(allowed=(1,), bias={2: 100.0}), [], [])
+    assert row[2] == NEVER

@@ -1,0 +1,99 @@
+"""Planted faults of tails, bindings and mirrors."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from drafter.core import DrafterCore
+from drafter.mirror import Mirror
+from protocol.outbox import Outbox
+from tests.sim.edits import Fault, fault
+from verifier.drafting import Drafting
+from verifier.roster import Waits
+from verifier.tail import DraftTail
+
+SPECULATION: Final[Mapping[str, Fault]] = {
+    "late tokens not compared": fault(DraftTail, "receive", "self._settle()", "pass"),
+    "start beyond the line taken": fault(DraftTail, "receive", "row.start > end", "False"),
+    "no rewind": fault(DraftTail, "receive", "row.start < self.agreed", "False"),
+    "no cut": fault(DraftTail, "_settle", "self.cut = True", "pass"),
+    "cut never ends": fault(DraftTail, "receive", "self.cut = False", "pass"),
+    "base not settling": fault(DraftTail, "receive", "if row.base > self.agreed:", "if False:"),
+    "newest base not kept": fault(DraftTail, "receive", "self.base = max(self.base, row.base)", "pass"),
+    "no length cap": fault(DraftTail, "_check", "row.start + count > row.base + self.granted", "False"),
+    "base beyond the committed": fault(DraftTail, "_check", "row.base > self.committed", "False"),
+    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and"),
+    "confidences not settled": fault(
+        DraftTail, "_settle", "del self.ahead[:same], self.confidences[:same]", "del self.ahead[:same]"
+    ),
+    "epoch not compared": fault(Drafting, "_current", " or binding.epoch != epoch", ""),
+    "epoch not raised": fault(Drafting, "bind", "generation.epoch += 1", "generation.epoch = 1"),
+    "link of a row not compared": fault(
+        Drafting, "_current", " or binding.drafter.link != link", ""
+    ),
+    "close forgotten": fault(Drafting, "unbind", "binding.told is not None", "False"),
+    "close of another epoch": fault(Drafting, "unbind", "binding.epoch,", "binding.epoch + 1,"),
+    "close after open": fault(
+        Outbox,
+        "take",
+        "messages: list[AnyMessage] = self._notes.pop(link, [])",
+        "messages = [] if self._news.get(link) else self._notes.pop(link, [])",
+    ),
+    "fault without close": fault(
+        Drafting,
+        "row",
+        'self.unbind(generation, "fault")',
+        "generation.binding = None\n        binding.drafter.bound -= 1",
+    ),
+    "no wait after refusal": fault(Waits, "over", "now >= self.until", "True or self.until"),
+    "waits do not double": fault(Waits, "refused", "2 * before", "FIRST_WAIT"),
+    "requests stay bound at a dead link": fault(
+        Drafting, "link_down", "generation.binding = None", "pass"
+    ),
+    "told again and again": fault(Drafting, "tell", "binding.told = len(output)", "pass"),
+    "grant not remembered": fault(Drafting, "tell", "binding.tail.grant(max_ahead)", "pass"),
+    "drained drafter chosen": fault(
+        Drafting, "heard", "self.roster.heard(link, heartbeat)", "pass"
+    ),
+    "Refuse without epoch": fault(DrafterCore, "_refuse", "epoch=epoch", "epoch=0"),
+    "no Refuse(unknown)": fault(
+        DrafterCore,
+        "_commit",
+        'self._refuse(link, commit.request, commit.epoch, "unknown", "no such mirror")',
+        "pass",
+    ),
+    "mirror of another epoch takes commits": fault(
+        DrafterCore, "_commit", " or mirror.epoch != commit.epoch", ""
+    ),
+    "old mirrors kept at a new dial": fault(
+        DrafterCore, "handle", "self._mirrors.pop(event.link, {}).values()", "()"
+    ),
+    "closed mirror stays hungry": fault(DrafterCore, "_drop", "self._hungry.pop(mirror, None)", "pass"),
+    "closed mirror keeps its news": fault(
+        DrafterCore, "_drop", "self._outbox.forget(mirror.link, mirror.request)", "pass"
+    ),
+    "DraftClose ignored": fault(DrafterCore, "_message", "self._close(mirror)", "pass"),
+    "DraftClose of any epoch": fault(
+        DrafterCore, "_message", "mirror.epoch == message.epoch", "True"
+    ),
+    "second mirror beside the first": fault(DrafterCore, "_open", "self._close(former)", "pass"),
+    "more mirrors than allowed": fault(
+        DrafterCore, "_open", "len(self) >= self._config.max_requests", "False"
+    ),
+    "full mirror says nothing": fault(
+        DrafterCore, "_commit", "self._outbox.news(link, mirror.request, mirror)", "pass"
+    ),
+    "guesses kept at a difference": fault(Mirror, "adopt", "self.said = end", "pass"),
+    "draft KV kept at a difference": fault(
+        Mirror, "adopt", "kept = true\n", "kept = len(self.line)\n"
+    ),
+    "run out taken for a match": fault(
+        Mirror, "adopt", "true == end", "true == min(end, len(self.line))"
+    ),
+    "base alone is no news": fault(Mirror, "unsaid", " or self.said_base < self.base", ""),
+    "exhausted for good": fault(Mirror, "adopt", "self.exhausted = False", "pass"),
+    "taking back not said": fault(Mirror, "replace", "self.said = min(self.said, start)", "pass"),
+    "more guesses than granted": fault(
+        Mirror, "room", "self.base + self.max_ahead", "self.base + self.max_ahead + 2"
+    ),
+    "row says an old base": fault(Mirror, "take", "base=base", "base=max(0, base - 1)"),
+}
