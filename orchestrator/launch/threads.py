@@ -2,7 +2,7 @@
 
 Two teams of spinning threads on the same cores are the one thing that must not happen: each waits for a thread of its
 own that the other keeps from running. So the cores are dealt out; only a team that has more than its share sleeps at
-barriers instead of spinning.
+barriers instead of spinning. A bounded spin (GOMP_SPINCOUNT) was the worst of all: it costs the spin and the sleep.
 """
 
 import math
@@ -14,9 +14,6 @@ from typing import Final
 
 LIGHT: Final = frozenset({"suffix", "ngram", "scripted", "wrong"})
 """Drafting methods that do not compute with torch; every other one is taken to."""
-
-SPIN: Final = 20_000
-"""Turns of a bounded spin at a barrier (some tens of microseconds), where helpers share the cores of a team."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,6 @@ def _environment(threads: int, crowded: bool) -> Mapping[str, str]:
     environment = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     if threads > 1 and crowded:
         environment |= {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-    elif threads > 1:
-        environment |= {"GOMP_SPINCOUNT": str(SPIN)}
     return environment
 
 

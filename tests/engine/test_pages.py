@@ -96,6 +96,17 @@ def test_a_page_to_be_written_again_is_shareable_no_more() -> None:
     assert pool.open(TEXT).pages == [0]
 
 
+def test_what_follows_a_truncation_is_not_published_below_the_old_pages() -> None:
+    pool = PagePool(8, 4)
+    sequence = computed(pool, TEXT[:8])
+    pool.truncate(sequence, 4)
+    pool.reserve(sequence, 12)
+    sequence.computed = 12
+    pool.publish(sequence, [*TEXT[:4], *[7] * 4, *TEXT[8:12]])
+    assert pool.open(TEXT).computed == 8
+    assert pool.open([*TEXT[:4], *[7] * 4, *TEXT[8:]]).pages == sequence.pages
+
+
 def test_the_least_recently_used_pages_are_reused_and_children_before_parents() -> None:
     pool = PagePool(4, 4)
     old = computed(pool, TEXT[:8])
@@ -118,6 +129,16 @@ def test_using_a_prefix_keeps_it() -> None:
     taker = pool.open([])
     pool.reserve(taker, 8)
     assert sorted(taker.pages) == [2, 3]
+
+
+def test_a_reopened_page_is_not_free() -> None:
+    pool = PagePool(4, 4)
+    pool.release(computed(pool, TEXT[:9]))
+    assert pool.free == 4
+    reader = pool.open(TEXT)
+    assert (len(reader.pages), pool.free) == (2, 2)
+    with pytest.raises(OutOfPages):
+        pool.reserve(pool.open([]), 12)
 
 
 def test_two_that_computed_the_same_keep_their_own_and_share_one() -> None:

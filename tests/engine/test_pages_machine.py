@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.pages import OutOfPages, PagedSequence, PagePool
 
-PAGES: Final = 7
-SIZE: Final = 3
+PAGES: Final = 8
+SIZE: Final = 2
 Prefix = tuple[str, tuple[int, ...]]
 
 tokens = st.lists(st.integers(0, 1), min_size=1, max_size=14)  # two letters, so that texts agree
@@ -27,6 +27,7 @@ class History(RuleBasedStateMachine):
         self.pool = PagePool(PAGES, SIZE)
         self.open: list[tuple[PagedSequence, list[int]]] = []
         self.memory: dict[int, Prefix] = {}
+        self.seen: list[list[int]] = [[0]]  # published texts, to be asked for again
 
     def pick(self, number: int) -> tuple[PagedSequence, list[int]]:
         return self.open[number % len(self.open)]
@@ -37,6 +38,10 @@ class History(RuleBasedStateMachine):
         assert sequence.computed <= len(text) - 1
         assert sequence.computed == len(sequence.pages) * SIZE
         self.open.append((sequence, text[: sequence.computed]))
+
+    @rule(number=index, more=tokens)
+    def opens_what_was_seen(self, number: int, more: list[int]) -> None:
+        self.opens(self.seen[number % len(self.seen)] + more, "")
 
     @precondition(lambda self: self.open)
     @rule(number=index, more=tokens)
@@ -69,6 +74,7 @@ class History(RuleBasedStateMachine):
     def publishes(self, number: int, final: int) -> None:
         sequence, text = self.pick(number)
         self.pool.publish(sequence, text[:final])
+        self.seen.append(text[:final])
 
     @precondition(lambda self: self.open)
     @rule(number=index)

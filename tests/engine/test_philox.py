@@ -36,7 +36,7 @@ def test_a_number_is_a_function_of_its_name_alone() -> None:
 
 
 def test_every_part_of_the_name_counts() -> None:
-    names = [(1, 0, 0, 0, 0), (2**32, 0, 0, 0, 0)]
+    names = [(0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (2**32, 0, 0, 0, 0)]
     names += [tuple(int(i == place) for i in range(5)) for place in range(1, 5)]  # type: ignore[misc]
     numbers = {float(uniforms(*name)) for name in names}
     assert len(numbers) == len(names)
