@@ -12,7 +12,8 @@ from protocol.errors import LocalError
 from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
-from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.runtime import arguments, clock, draw, fail, run, tracing
+from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 
 log = logging.getLogger("drafter")
@@ -28,20 +29,21 @@ def main() -> None:
     config, supervised = arguments("drafter", DrafterConfig, sys.argv[1:])
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
-    try:
-        node = build(config)
-    except (LocalError, ValueError, OSError) as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
-    control.on_command(node.endpoint.mesh.wake)
-    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
-    try:
-        run(node, control, config.drain_seconds)
-    finally:
-        node.endpoint.close()
+    with tracing("drafter", config.node_id, config.otlp_traces_endpoint) as tracer:
+        try:
+            node = build(config, tracer)
+        except (LocalError, ValueError, OSError) as error:
+            announce("failed", node_id=config.node_id, detail={"error": str(error)})
+            fail(str(error))
+        control.on_command(node.endpoint.mesh.wake)
+        announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+        try:
+            run(node, control, config.drain_seconds)
+        finally:
+            node.endpoint.close()
 
 
-def build(config: DrafterConfig) -> DrafterNode:
+def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
     """A drafter on ZeroMQ, ready to take turns."""
     if config.method not in PROPOSERS:
         raise LocalError(f"no method {config.method!r}, only {', '.join(PROPOSERS)}")
@@ -54,7 +56,7 @@ def build(config: DrafterConfig) -> DrafterNode:
     )
     log.info("method %s, %d mirrors at most", config.method, config.max_requests)
     endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
-    return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock)
+    return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock, tracer)
 
 
 if __name__ == "__main__":

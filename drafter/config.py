@@ -67,5 +67,6 @@ class DrafterConfig(BaseModel):
     script: Path | None = Field(None, description="JSON file of the scripted proposer")
     suffix: SuffixConfig = SuffixConfig()
     ngram: NgramConfig = NgramConfig()
+    otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()

@@ -11,8 +11,9 @@ from typing import Protocol, runtime_checkable
 from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal, Proposer
+from drafter.record import Record
 from protocol.errors import PeerError
-from protocol.link import Event, LinkDown, Received
+from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.messages import (
     AnyMessage,
     CorpusAdd,
@@ -22,6 +23,7 @@ from protocol.messages import (
     CorpusReport,
     DraftClose,
     DraftSync,
+    Facts,
     Heartbeat,
     Refuse,
     Reset,
@@ -80,6 +82,8 @@ class DrafterCore:
         self._context = context(config, proposer)
         self._max_ahead = config.max_ahead
         self.counters: Counter[str] = Counter()
+        self.record = Record(config.method)
+        self.verifiers: dict[int, str] = {}  # link: node id
         self.draining = False
         self._mirrors: dict[int, dict[int, Mirror]] = defaultdict(dict)  # link: request: mirror
         self._hungry: dict[Mirror, None] = {}  # in the order in which they became so
@@ -90,29 +94,32 @@ class DrafterCore:
 
     # --- events ---------------------------------------------------------------------------------
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: Event, now: float) -> None:
         """Take one event of a link; never raises for what a peer did."""
         match event:
+            case LinkUp(role="verifier"):
+                self.verifiers[event.link] = event.node_id
             case LinkDown():
+                self.verifiers.pop(event.link, None)
                 for mirror in list(self._mirrors.pop(event.link, {}).values()):
-                    self._drop(mirror)
+                    self._drop(mirror, event.reason, now)
                 self._outbox.drop(event.link)
             case Received():
                 for message in event.messages:
-                    self._message(event.link, message)
+                    self._message(event.link, message, now)
             case _:
                 pass
 
-    def _message(self, link: int, message: AnyMessage) -> None:
+    def _message(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
             case VerifyCommit():
-                self._commit(link, message)
+                self._commit(link, message, now)
             case DraftSync():
-                self._open(link, message)
+                self._open(link, message, now)
             case DraftClose():
                 mirror = self._mirrors[link].get(message.request)
                 if mirror is not None and mirror.epoch == message.epoch:
-                    self._close(mirror)
+                    self._close(mirror, message.reason, now)
             case CorpusAdd() | CorpusRemove() | CorpusList():
                 self._outbox.note(link, self._corpus(message))
             case Reset():
@@ -123,10 +130,10 @@ class DrafterCore:
             case _:
                 self.counters["messages_unexpected"] += 1
 
-    def _open(self, link: int, sync: DraftSync) -> None:
+    def _open(self, link: int, sync: DraftSync, now: float) -> None:
         former = self._mirrors[link].get(sync.request)
         if former is not None:
-            self._close(former)
+            self._close(former, "opened anew", now)
         length = len(sync.prompt) + len(sync.output)
         if self.draining:
             self._refuse(link, sync.request, sync.epoch, "draining", "the drafter is draining")
@@ -141,8 +148,9 @@ class DrafterCore:
             self._mirrors[link][sync.request] = mirror
             self._proposer.open(mirror)
             self._hungry[mirror] = None
+            self.record.opened(mirror, sync.trace, self.verifiers.get(link, ""), now)
 
-    def _commit(self, link: int, commit: VerifyCommit) -> None:
+    def _commit(self, link: int, commit: VerifyCommit, now: float) -> None:
         mirror = self._mirrors[link].get(commit.request)
         if mirror is None or mirror.epoch != commit.epoch:
             self._refuse(link, commit.request, commit.epoch, "unknown", "no such mirror")
@@ -150,7 +158,7 @@ class DrafterCore:
         try:
             kept = mirror.adopt(commit)
         except PeerError as error:
-            self._close(mirror)
+            self._close(mirror, "fault", now)
             self._refuse(link, commit.request, commit.epoch, "unknown", str(error))
             return
         mirror.max_ahead = min(mirror.max_ahead, self._max_ahead)
@@ -166,11 +174,12 @@ class DrafterCore:
         refuse = Refuse(code=code, text=text, request=request, epoch=epoch)
         self._outbox.note(link, refuse)
 
-    def _close(self, mirror: Mirror) -> None:
+    def _close(self, mirror: Mirror, reason: str, now: float) -> None:
         del self._mirrors[mirror.link][mirror.request]
-        self._drop(mirror)
+        self._drop(mirror, reason, now)
 
-    def _drop(self, mirror: Mirror) -> None:
+    def _drop(self, mirror: Mirror, reason: str, now: float) -> None:
+        self.record.closed(mirror, reason, now)
         self._hungry.pop(mirror, None)
         self._outbox.forget(mirror.link, mirror.request)
         self._proposer.close(mirror)
@@ -198,12 +207,20 @@ class DrafterCore:
         """Mirrors that want guesses, and how many at most; all others sleep."""
         return [(mirror, room) for mirror in self._hungry if (room := mirror.room)]
 
-    def settle(self, wants: Sequence[tuple[Mirror, int]], proposals: Sequence[Proposal]) -> None:
+    def settle(
+        self,
+        wants: Sequence[tuple[Mirror, int]],
+        proposals: Sequence[Proposal],
+        started: float,
+        now: float,
+    ) -> None:
         """Take what the proposer made of a plan."""
+        self.record.proposed(proposals, started, now)
         for (mirror, want), proposal in zip(wants, proposals, strict=True):
             if mirror not in self._hungry:
                 continue  # it was closed meanwhile
             tokens, pending = proposal.tokens, proposal.pending
+            self.record.drafted(mirror, len(tokens), started, now)
             mirror.extend(tokens, proposal.confidences)
             mirror.exhausted = len(tokens) < want and not pending
             if not mirror.room:
@@ -219,6 +236,10 @@ class DrafterCore:
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
         return self._outbox.links
+
+    def facts(self) -> Facts:
+        """What this drafter counted since it began."""
+        return self.record.facts(len(self), self.counters)
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self))

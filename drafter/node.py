@@ -6,8 +6,9 @@ from collections.abc import Callable
 from drafter.core import DrafterCore
 from drafter.proposers import Proposer
 from protocol.endpoint import Endpoint
-from protocol.loop import log_links, pause, say
+from protocol.loop import Reporter, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
+from protocol.spans import TakeSpans, no_tracer
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +22,15 @@ class DrafterNode:
         endpoint: Endpoint,
         proposer: Proposer,
         clock: Callable[[], float],
+        tracer: TakeSpans = no_tracer,
     ) -> None:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
         self._proposer = proposer
         self._clock = clock
+        self._tracer = tracer
+        self._reporter = Reporter(endpoint)
 
     def command(self, command: Command) -> None:
         """Obey the parent or a signal. A drafter dials nobody."""
@@ -44,11 +48,17 @@ class DrafterNode:
         events = self.endpoint.drain(now)
         log_links(log, events)
         for event in events:
-            self.core.handle(event)
+            self.core.handle(event, now)
         wants = self.core.plan()
         if wants:
-            self.core.settle(wants, self._proposer.propose(wants))
-        say(self.core, self.endpoint, self._clock())
+            began = self._clock()
+            proposals = self._proposer.propose(wants)
+            self.core.settle(wants, proposals, began, self._clock())
+        now = self._clock()
+        say(self.core, self.endpoint, now)
+        self._reporter.turn(self.core.verifiers, now, self.core.facts)
+        if self.core.record.spans:
+            self._tracer(self.core.record.spans.take())
         self.stopped = self.stopped or (self.core.draining and not len(self.core))
         return bool(wants)
 

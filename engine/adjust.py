@@ -4,13 +4,14 @@ The order is that of vLLM: allowed tokens, bad words, biases, then penalties; te
 (`engine.sampling`). A row is adjusted as if every token before its position had been output already, so drafts count
 where they stand in front of a position, and nowhere else.
 
-Shapes: V vocabulary, C distinct tokens.
+Shapes: N rows, M of them, V vocabulary, C distinct tokens.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,6 +61,23 @@ def adjust(
         counts = Counter(output)
         counts_C = torch.tensor(list(counts.values()), dtype=logits_V.dtype)
         logits_V[torch.tensor(list(counts))] -= wanted.presence + wanted.frequency * counts_C
+
+
+def restrict(logits_NV: Tensor, masks: Sequence[bytes]) -> int | None:
+    """Leave each of the first rows only the tokens whose bit is set in its mask, in place.
+
+    Returns the first of these rows where nothing is left that can be drawn. Bit i, the lowest of a byte first, is
+    token i; what has no bit is not allowed.
+    """
+    rows = len(masks)
+    if not rows:
+        return None
+    bits = np.frombuffer(b"".join(masks), dtype=np.uint8).reshape(rows, -1)
+    banned_MV = np.unpackbits(bits, axis=1, count=logits_NV.shape[1], bitorder="little") == 0
+    logits_MV = logits_NV[:rows].numpy()
+    np.copyto(logits_MV, NEVER, where=banned_MV)
+    dead = np.flatnonzero(logits_MV.max(axis=1) == NEVER)
+    return int(dead[0]) if dead.size else None
 
 
 def _repeat(logits_V: Tensor, penalty: float, seen: set[int]) -> None:

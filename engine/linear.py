@@ -10,11 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-# What torch's own compiler emits for bfloat16 on CPUs; there is no public name for it.
-_REORDER: Final = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001
-_UNARY: Final = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
-_BINARY: Final = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001
-
 Linear = Callable[[Tensor], Tensor]
 AddedLinear = Callable[[Tensor, Tensor], Tensor]
 
@@ -43,20 +38,33 @@ class Products(Protocol):
 class Packed:
     """oneDNN's blocked weights: without them bfloat16 weights are blocked anew at every product.
 
-    Sums are kept in float32 and rounded once, after whatever is fused to the end.
+    Sums are kept in float32 and rounded once, after whatever is fused to the end. The operators are
+    those that torch's own compiler emits for CPUs; there is no public name for them.
     """
 
+    def __init__(self) -> None:
+        self._reorder = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001
+        self._unary = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
+        self._binary = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001
+
+    @staticmethod
+    def supported() -> bool:
+        """Whether this build of torch has the operators and this CPU the instructions."""
+        return hasattr(torch.ops.mkldnn, "_linear_pointwise") and bool(
+            torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001
+        )
+
     def plain(self, weight_OI: Tensor, bias_O: Tensor | None) -> Linear:
-        blocks = _REORDER(weight_OI, PACKED_FOR)
+        blocks, product = self._reorder(weight_OI, PACKED_FOR), self._unary
 
         def apply(x_TI: Tensor) -> Tensor:
-            y_TO: Tensor = _UNARY(x_TI, blocks, bias_O, "none", [], "")
+            y_TO: Tensor = product(x_TI, blocks, bias_O, "none", [], "")
             return y_TO
 
         return apply
 
     def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
-        blocks = _REORDER(weight_OI, PACKED_FOR)
+        blocks, product = self._reorder(weight_OI, PACKED_FOR), self._binary
         narrows = weight_OI.shape[0] < weight_OI.shape[1]
 
         def apply(x_TI: Tensor, y_TO: Tensor) -> Tensor:
@@ -66,19 +74,20 @@ class Packed:
                     torch.split(y_TO, NARROWING_TOKENS),
                     strict=True,
                 )
-                return torch.cat([_BINARY(x, y, blocks, bias_O, "add") for x, y in pieces])
-            sum_TO: Tensor = _BINARY(x_TI, y_TO, blocks, bias_O, "add")
+                return torch.cat([product(x, y, blocks, bias_O, "add") for x, y in pieces])
+            sum_TO: Tensor = product(x_TI, y_TO, blocks, bias_O, "add")
             return sum_TO
 
         return apply
 
     def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
-        gate, up = _REORDER(gate_OI, PACKED_FOR), _REORDER(up_OI, PACKED_FOR)
+        gate, up = self._reorder(gate_OI, PACKED_FOR), self._reorder(up_OI, PACKED_FOR)
+        unary, binary = self._unary, self._binary
         gate_O, up_O = (None, None) if biases_2O is None else biases_2O.unbind()
 
         def apply(x_TI: Tensor) -> Tensor:
-            gate_TO = _UNARY(x_TI, gate, gate_O, "swish", [], "")
-            y_TO: Tensor = _BINARY(x_TI, gate_TO, up, up_O, "mul")
+            gate_TO = unary(x_TI, gate, gate_O, "swish", [], "")
+            y_TO: Tensor = binary(x_TI, gate_TO, up, up_O, "mul")
             return y_TO
 
         return apply
@@ -112,5 +121,4 @@ class Transposed:
 
 def products(dtype: torch.dtype) -> Products:
     """The products to use for a dtype on this machine."""
-    supported = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001
-    return Packed() if dtype is torch.bfloat16 and supported else Transposed()
+    return Packed() if dtype is torch.bfloat16 and Packed.supported() else Transposed()

@@ -15,9 +15,8 @@ from engine.attention import backend
 from engine.batch import Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
-from engine.models import architecture
+from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
-from engine.models.llama import Llama
 from engine.weights import Weights
 
 __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_for"]
@@ -48,13 +47,14 @@ def pages_for(memory_bytes: int, model: ModelConfig, page_size: int, dtype: Dtyp
 class Engine:
     """A model and its paged KV; it keeps no sequences, their pages say all there is to know.
 
-    `kv` has one tensor [P, S, 2, K, D] a layer: a page of a layer is one contiguous block.
+    `kv` has one tensor [P, S, 2, K, D] a layer: a page of a layer is one contiguous block. `decoder`
+    is the model itself, for those who need more of it than logits.
     """
 
-    def __init__(self, config: EngineConfig, model: ModelConfig, decoder: Llama) -> None:
+    def __init__(self, config: EngineConfig, model: ModelConfig, decoder: Decoder) -> None:
         self.config = config
         self.model = model
-        self._decoder = decoder
+        self.decoder = decoder
         shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
         self.kv = tuple(
@@ -97,33 +97,36 @@ class Engine:
                 )
         batch = flatten(rows, self.config.page_size)
         attend = self._attention.prepare(rows)
-        x_TH, seen = self._decoder.forward(batch, attend, self.kv, hidden)
-        return Forward(self._decoder.logits(x_TH.index_select(0, batch.wanted_N)), seen)
+        x_TH, seen = self.decoder.forward(batch, attend, self.kv, hidden)
+        return Forward(self.decoder.logits(x_TH.index_select(0, batch.wanted_N)), seen)
 
     def _check(self, index: int, row: Row) -> None:
         """Look at a row before anything is written for any."""
-        config, covered = self.config, len(row.pages) * self.config.page_size
-        for fault, complaint in (
-            (not row.tokens, "has no tokens"),
-            (row.start < 0, f"starts at {row.start}"),
-            (
-                row.end > config.max_context,
-                f"ends at {row.end}, max_context is {config.max_context}",
-            ),
-            (row.end > covered, f"ends at {row.end}, its {len(row.pages)} pages cover {covered}"),
-            (
-                not 0 <= row.logits <= len(row.tokens),
-                f"wants {row.logits} logits of {len(row.tokens)} tokens",
-            ),
-        ):
-            if fault:
-                raise EngineError(f"row {index} {complaint}")
-        _check_range(index, "token", row.tokens, "vocabulary", self.model.vocab)
-        _check_range(index, "page", row.pages, "pool", config.pages)
+        complaint = (
+            self._misfit(row)
+            or _stray("token", row.tokens, "vocabulary", self.model.vocab)
+            or _stray("page", row.pages, "pool", self.config.pages)
+        )
+        if complaint:
+            raise EngineError(f"row {index} {complaint}")
+
+    def _misfit(self, row: Row) -> str:
+        covered, limit = len(row.pages) * self.config.page_size, self.config.max_context
+        if not row.tokens:
+            return "has no tokens"
+        if row.start < 0:
+            return f"starts at {row.start}"
+        if row.end > limit:
+            return f"ends at {row.end}, max_context is {limit}"
+        if row.end > covered:
+            return f"ends at {row.end}, its {len(row.pages)} pages cover {covered}"
+        if not 0 <= row.logits <= len(row.tokens):
+            return f"wants {row.logits} logits of {len(row.tokens)} tokens"
+        return ""
 
 
-def _check_range(index: int, kind: str, values: Sequence[int], owner: str, count: int) -> None:
+def _stray(kind: str, values: Sequence[int], owner: str, count: int) -> str:
     least, most = min(values), max(values)
-    if least < 0 or most >= count:
-        wrong = least if least < 0 else most
-        raise EngineError(f"row {index} has the {kind} {wrong}, the {owner} has {count}")
+    if least >= 0 and most < count:
+        return ""
+    return f"has the {kind} {least if least < 0 else most}, the {owner} has {count}"

@@ -32,6 +32,20 @@ Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
 Host = Annotated[str | None, typer.Option(help="Where clients are answered.")]
 Port = Annotated[int | None, typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(help="What clients must bring; better in DRAFTMESH_FRONT__API_KEY than here."),
+]
+SpecMetrics = Annotated[
+    str | None,
+    typer.Option(help="none, summary or detailed: what answers tell of speculation."),
+]
+SpeculativeConfig = Annotated[
+    str | None, typer.Option(help="As vLLM takes it: a JSON object; see docs/api.md.")
+]
+OtlpTraces = Annotated[
+    str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
+]
 File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
 
 
@@ -47,6 +61,10 @@ def up(
     draft_length: DraftLength = None,
     host: Host = None,
     port: Port = None,
+    api_key: ApiKey = None,
+    per_request_spec_decode_metrics: SpecMetrics = None,
+    speculative_config: SpeculativeConfig = None,
+    otlp_traces_endpoint: OtlpTraces = None,
     config: File = None,
 ) -> None:
     """Start a service here and keep it until Ctrl-C."""
@@ -60,13 +78,19 @@ def up(
         "draft_length": draft_length,
         "host": host,
         "port": port,
+        "otlp_traces_endpoint": otlp_traces_endpoint,
+        "front": {
+            "api_key": api_key,
+            "per_request_spec_decode_metrics": per_request_spec_decode_metrics,
+        },
     }
 
     def run() -> int:
         from orchestrator.commands.up import up
         from orchestrator.settings import load
+        from orchestrator.speculative import merged
 
-        return up(load(flags, config))
+        return up(load(merged(flags, speculative_config), config))
 
     _end(run)
 
@@ -80,6 +104,7 @@ def generate(
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="For sampling that repeats.")] = None,
     url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
+    api_key: ApiKey = None,
     target: Target = None,
     draft: Draft = None,
     drafters: Drafters = None,
@@ -102,7 +127,14 @@ def generate(
         from orchestrator.commands.generate import Wish, ask_new, ask_running
         from orchestrator.settings import load
 
-        wish = Wish(prompt, raw=raw, max_tokens=max_tokens, temperature=temperature, seed=seed)
+        wish = Wish(
+            prompt,
+            raw=raw,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            api_key=api_key,
+        )
         own = any(value is not None for value in flags.values()) or config is not None
         answered = None if own and not url else ask_running(wish, url)
         return ask_new(wish, load(flags, config)) if answered is None else answered

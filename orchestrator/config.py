@@ -21,6 +21,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`target`",
         "dtype": "`dtype`",
         "link": "`link`",
+        "otlp_traces_endpoint": "`otlp_traces_endpoint`",
         "planner.draft_length": "`draft_length`",
     },
     "drafter": {
@@ -29,6 +30,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "method": "`method`",
         "model": "`draft`",
         "link": "`link`",
+        "otlp_traces_endpoint": "`otlp_traces_endpoint`",
     },
     "front": {
         "node_id": "the launcher",
@@ -38,6 +40,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`target`",
         "name": "`target`",
         "link": "`link`",
+        "otlp_traces_endpoint": "`otlp_traces_endpoint`",
+        "service": "the launcher",
     },
 }
 """Keys of the parts that nobody sets there, and who decides them."""
@@ -65,6 +69,9 @@ class Config(BaseModel):
     draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
     host: str = Field("127.0.0.1", description="where clients are answered")
     port: int = Field(8000, ge=0, le=65535, description="0 lets the system pick one")
+    otlp_traces_endpoint: str = Field(
+        "", description="URL of an OTLP collector; empty: as the OTEL_ variables say, if they do"
+    )
     launcher: str = Field("local", description="who starts the processes")
     verifier: VerifierConfig = VerifierConfig(model=Path())
     drafter: DrafterConfig = DrafterConfig()

@@ -31,16 +31,18 @@ class _Source(NamedTuple):
     joint: str = "."
 
     def spell(self, path: tuple[str, ...]) -> str:
+        if "--" in self.spelling:  # flags have no sections
+            return self.spelling.format(path[-1].replace("_", "-"))
         key = self.joint.join(path)
         if self.joint == "__":
             return self.spelling.format(key.upper())
-        return self.spelling.format(key.replace("_", "-") if "--" in self.spelling else key)
+        return self.spelling.format(key)
 
 
 def load(flags: Mapping[str, Any], file: Path | None = None) -> Config:
     """The merged configuration; a ConfigError names the key and where it was written."""
     sources = [
-        _Source({key: value for key, value in flags.items() if value is not None}, "--{}"),
+        _Source(given(flags), "--{}"),
         _Source(_environment(), PREFIX + "{}", "__"),
         _file(file),
     ]
@@ -54,6 +56,14 @@ def load(flags: Mapping[str, Any], file: Path | None = None) -> Config:
         return Config.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(_sentence(error, sources)) from error
+
+
+def given(flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Flags that were said; sections of them that hold nothing were not."""
+    inner = {
+        key: given(value) if isinstance(value, Mapping) else value for key, value in flags.items()
+    }
+    return {key: value for key, value in inner.items() if value not in (None, {})}
 
 
 def _environment() -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from protocol.codec import Codec, Kind
 from protocol.config import LinkConfig
 from protocol.errors import PeerError
+from protocol.facts import level, one, under
 from protocol.link import (
     Answerer,
     Dialler,
@@ -21,7 +22,7 @@ from protocol.link import (
     no_link,
 )
 from protocol.mesh import Frames, Mesh, Peer
-from protocol.messages import AnyMessage, Heartbeat
+from protocol.messages import AnyMessage, Facts, Heartbeat
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class _Lane:
     peer: Peer
     side: Dialler | Answerer
     held: Frames | None = None
+    node_id: str = ""
 
 
 class Endpoint:
@@ -40,10 +42,10 @@ class Endpoint:
         self, mesh: Mesh, config: LinkConfig, identity: Identity, draw: Callable[[], int]
     ) -> None:
         self.mesh = mesh
+        self.identity = identity
         self.heartbeat = Heartbeat()
         self.counters: Counter[str] = Counter()
         self._config = config
-        self._identity = identity
         self._draw = draw
         self._codec = Codec(config)
         self._lanes: dict[Peer, _Lane] = {}
@@ -53,7 +55,7 @@ class Endpoint:
         """Keep a link with the node at `address` from now on."""
         peer = self.mesh.connect(address)
         if peer not in self._lanes:
-            self._lanes[peer] = _Lane(peer, Dialler(self._config, self._identity, self._draw, now))
+            self._lanes[peer] = _Lane(peer, Dialler(self._config, self.identity, self._draw, now))
         return peer
 
     def hang_up(self, peer: Peer) -> list[Event]:
@@ -92,7 +94,7 @@ class Endpoint:
             return []
         lane = self._lanes.get(peer)
         if lane is None:
-            lane = _Lane(peer, Answerer(self._config, self._identity, self._draw))
+            lane = _Lane(peer, Answerer(self._config, self.identity, self._draw))
             if frame.kind is Kind.HELLO:
                 self._lanes[peer] = lane
         events, outgoing = lane.side.receive(frame, now)
@@ -106,6 +108,7 @@ class Endpoint:
         for event in events:
             if isinstance(event, LinkUp):
                 self._links[event.link] = lane
+                lane.node_id = event.node_id
                 self.counters["links_up"] += 1
             elif isinstance(event, LinkDown):
                 self._links.pop(event.link, None)
@@ -168,6 +171,23 @@ class Endpoint:
     def held(self) -> bool:
         """Whether a frame waits for the transport: try again soon."""
         return any(lane.held is not None for lane in self._lanes.values())
+
+    def facts(self) -> Facts:
+        """What happened to frames and links so far, and how the links are."""
+        channels = [(lane.node_id, lane.side.channel) for lane in self._links.values()]
+        trips = {
+            node_id: channel.trip.seconds
+            for node_id, channel in channels
+            if channel is not None and channel.trip.seconds is not None
+        }
+        return Facts(
+            counters={
+                "frames": under("frames_", self.counters, ("unreadable", "dropped", "held")),
+                "links_begun": one(self.counters["links_up"]),
+                "links_ended": under("links_down_", self.counters),
+            },
+            gauges={"links": level(len(channels)), "round_trip_seconds": trips},
+        )
 
     def close(self) -> None:
         """Tell every peer that its link is over, and free the mesh."""

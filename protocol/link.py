@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from protocol.codec import Frame, Kind
 from protocol.config import LinkConfig
@@ -23,6 +24,10 @@ from protocol.messages import (
     Welcome,
     Window,
 )
+from protocol.roundtrip import RoundTrip
+
+BEATS_UNASKED: Final = 4
+"""A link that is never quiet says a heartbeat once in so many beats: it carries the state, the load and the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Channel:
         "said_at",
         "sent",
         "sizes",
+        "trip",
         "unacked_bytes",
         "unsaid_bytes",
         "unsaid_frames",
@@ -127,6 +133,7 @@ class Channel:
         self.unsaid_bytes = 0  # their bytes
         self.heard_at = now
         self.said_at = now
+        self.trip = RoundTrip(now)
 
     @property
     def writable(self) -> bool:
@@ -160,12 +167,16 @@ class Channel:
         self.acked = max(self.acked, frame.ack)
         while self.sizes and self.sizes[0][0] <= self.acked:
             self.unacked_bytes -= self.sizes.popleft()[1]
+        match frame.messages:
+            case (Heartbeat() as heartbeat,):
+                self.trip.heard(heartbeat, now)
         return Reading.NEXT
 
     def beat_due(self, config: LinkConfig, now: float) -> bool:
-        """Nothing was said for a beat, or the peer waits for acknowledgements."""
+        """Nothing was said for a beat, no heartbeat for several, or the peer waits for acknowledgements."""
         return (
             now >= self.said_at + config.beat
+            or now >= self.trip.said_at + BEATS_UNASKED * config.beat
             or 2 * self.unsaid_frames >= config.window_frames
             or 2 * self.unsaid_bytes >= config.window_bytes
         )
@@ -378,4 +389,4 @@ def no_link(link: int) -> Outgoing:
 def _beat(channel: Channel, config: LinkConfig, heartbeat: Heartbeat, now: float) -> list[Outgoing]:
     if not channel.beat_due(config, now):
         return []
-    return [channel.stamp(Kind.BEAT, (heartbeat,), now)]
+    return [channel.stamp(Kind.BEAT, (channel.trip.stamp(heartbeat, now),), now)]

@@ -1,16 +1,19 @@
 """What the loops of all nodes share: saying what a core wants said, waiting, and keeping a list of peers dialled."""
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Protocol
 
 from protocol.endpoint import Endpoint
+from protocol.facts import together
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.mesh import Peer
-from protocol.messages import AnyMessage, Heartbeat
+from protocol.messages import AnyMessage, Facts, Heartbeat, Report
 
 HELD_RETRY = 0.005
 """Seconds after which a frame that the transport did not take is offered again."""
+REPORT_EVERY: Final = 1.0
+"""Seconds between two reports at least; a quiet node says them with its beats, no later than one of them after."""
 
 
 class Speaker(Protocol):
@@ -69,3 +72,35 @@ class Dialled:
             if address not in self._peers:
                 self._peers[address] = self._endpoint.dial(address, now)
         return events
+
+
+class Reporter:
+    """Tells peers what this node counted: whoever is new at once, then about once a second.
+
+    A peer that cannot be told now is not told later what was true now: the next report says more.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._due: dict[int, float] = {}
+        self._number = 0
+
+    def turn(
+        self,
+        links: Collection[int],
+        now: float,
+        facts: Callable[[], Facts],
+        heard: Callable[[], Sequence[Report]] = tuple,
+    ) -> None:
+        """`facts` are the core's, `heard` what others reported to it; neither is asked when nobody is due."""
+        due = [link for link in links if now >= self._due.get(link, now)]
+        if not due:
+            return
+        self._number += 1
+        me = self._endpoint.identity
+        own = together(facts(), self._endpoint.facts())
+        reports = [Report(me.node_id, me.role, self._number, own), *heard()]
+        for link in due:
+            self._endpoint.send(link, reports, now)
+        self._due = {link: self._due.get(link, now) for link in links}
+        self._due |= dict.fromkeys(due, now + REPORT_EVERY)

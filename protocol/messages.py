@@ -86,10 +86,17 @@ class Welcome(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """Sequenced; said when nothing else was for one beat."""
+    """Sequenced; said when nothing else was for one beat, and every few beats in any case.
+
+    Times are microseconds of the sender's own clock, 0 where it has none to tell: `sent` is when this was said, `echo`
+    the `sent` of the last heartbeat that it heard, `held` how long ago that was.
+    """
 
     state: Text = "ready"
     load: Count = 0
+    sent: Number = 0
+    echo: Number = 0
+    held: Number = 0
 
 
 class Refuse(Message, frozen=True):
@@ -109,6 +116,42 @@ class Blob(Message, frozen=True):
     offset: Count
     length: Count
     data: bytes
+
+
+# --- what a node counted ------------------------------------------------------------------------------------------
+
+MOST_LABELS: Final = 512
+LONGEST_LABEL: Final = 128
+Label = Annotated[str, Meta(max_length=LONGEST_LABEL)]
+Counts = Annotated[dict[Label, Number], Meta(max_length=MOST_LABELS)]
+"""Counts by what tells them apart (a reason, a position, a peer); by nothing: one of the empty name."""
+Level = Annotated[float, Meta(ge=-1e18, le=1e18)]
+Levels = Annotated[dict[Label, Level], Meta(max_length=MOST_LABELS)]
+
+
+class Histogram(Part, frozen=True):
+    """`counts[i]` observations were above `bounds[i - 1]` and at most `bounds[i]`; the last, above all bounds."""
+
+    bounds: Annotated[tuple[Level, ...], Meta(max_length=64)]
+    counts: Annotated[tuple[Number, ...], Meta(min_length=1, max_length=65)]
+    total: Annotated[float, Meta(ge=0.0, le=1e18)] = 0.0
+
+
+class Facts(Part, frozen=True):
+    """Numbers by name: counters only grow while a node lives, gauges say how it is now."""
+
+    counters: Annotated[dict[Label, Counts], Meta(max_length=128)] = {}
+    gauges: Annotated[dict[Label, Levels], Meta(max_length=128)] = {}
+    histograms: Annotated[dict[Label, Histogram], Meta(max_length=64)] = {}
+
+
+class Report(Message, frozen=True):
+    """What a node counted since it began; `number` counts its reports. Newer replaces older."""
+
+    node_id: Text
+    role: Text
+    number: Number
+    facts: Facts = Facts()
 
 
 # --- requests: the front door dials a verifier --------------------------------------------------------------------
@@ -141,11 +184,22 @@ class Ending(Part, frozen=True):
     include_stop: bool = False
 
 
+class Grammar(Part, frozen=True):
+    """What the output must be a text of. Kinds: `json_object` (no text), `json_schema`, `regex`, `lark`.
+
+    The cap is that of a message; how long a text of each kind may be is the verifier's to say, with a refusal.
+    """
+
+    kind: Text
+    text: Annotated[str, Meta(max_length=2**18)] = ""
+
+
 class Submit(Message, frozen=True):
     """One prompt, to be answered by `choices` independent choices.
 
     `logprobs` asks for the target's log-probability of every output token and so many of the likeliest beside it,
-    `prompt_logprobs` for those of the prompt's tokens from the second on (sent with the first choice).
+    `prompt_logprobs` for those of the prompt's tokens from the second on (sent with the first choice). With a
+    `grammar`, every output is a text of it, or a beginning of one.
     """
 
     request: Number
@@ -159,15 +213,20 @@ class Submit(Message, frozen=True):
     trace: Text = ""
     logprobs: Annotated[int, Meta(ge=0, le=128)] | None = None
     prompt_logprobs: Annotated[int, Meta(ge=0, le=128)] | None = None
+    grammar: Grammar | None = None
 
 
 class Statistics(Part, frozen=True):
-    """Counts of one choice so far. emitted = accepted + rounds, less what the end cut off."""
+    """Counts of one choice so far. emitted = accepted + rounds, less what the end cut off.
+
+    `history` holds all rounds in order, equal ones that follow each other in one entry: (drafted, accepted, how many).
+    """
 
     rounds: Count = 0
     drafted: Count = 0
     accepted: Count = 0
     cached_tokens: Count = 0
+    history: tuple[tuple[Count, Count, Count], ...] = ()
 
 
 class Scored(Part, frozen=True):
@@ -322,6 +381,7 @@ AnyMessage = (
     | Welcome
     | Heartbeat
     | Refuse
+    | Report
     | Blob
     | Submit
     | Emit

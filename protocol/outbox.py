@@ -1,20 +1,22 @@
 """What links are still to be told. Computed from state when it can be said, never queued as frames. Pure."""
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from protocol.messages import (
     AnyMessage,
+    Done,
     DraftSync,
     DraftTailStream,
     Emit,
+    Sampling,
     Submit,
     VerifyCommit,
 )
 
 BATCH_TOKENS: Final = 100_000
-"""Tokens that one frame may hold: more of a long backlog is said in the next one."""
+"""Tokens, or other numbers, that one frame may hold: more of a long backlog is said in the next one."""
 
 Subject = TypeVar("Subject")
 
@@ -56,14 +58,18 @@ class Outbox(Generic[Subject]):
 
     def take(self, link: int, tell: Callable[[Subject], Iterable[AnyMessage]]) -> list[AnyMessage]:
         """What fits into the next frame, in order; the caller says it, or the link ends."""
-        messages: list[AnyMessage] = self._notes.pop(link, [])
+        messages: list[AnyMessage] = []
+        waiting = deque(self._notes.pop(link, ()))
         news = self._news.get(link)
-        tokens = 0
-        while news and tokens < BATCH_TOKENS:
-            _, subject = news.popitem(last=False)
-            for message in tell(subject):
-                messages.append(message)
-                tokens += _WEIGHTS.get(type(message), _one)(message)
+        weight = 0
+        while weight < BATCH_TOKENS and (waiting or news):
+            if not waiting and news:
+                waiting.extend(tell(news.popitem(last=False)[1]))
+                continue
+            messages.append(waiting.popleft())
+            weight += _WEIGHTS.get(type(messages[-1]), _one)(messages[-1])
+        if waiting:  # first in the next frame
+            self._notes[link] = list(waiting)
         return messages
 
 
@@ -71,14 +77,30 @@ def _one(_message: AnyMessage) -> int:
     return 1
 
 
-def _tokens(message: VerifyCommit | DraftTailStream | Emit | Submit) -> int:
+def _tokens(message: VerifyCommit | DraftTailStream) -> int:
     return len(message.tokens)
 
 
+def _emit(message: Emit) -> int:
+    scored = (*message.logprobs, *message.prompt_logprobs)
+    return len(message.tokens) + sum(2 + 3 * len(each.top) for each in scored)
+
+
+def _sampling(sampling: Sampling) -> int:
+    words = sum(map(len, sampling.bad_words))
+    return 3 * len(sampling.logit_bias) + len(sampling.allowed) + words
+
+
+def _grammar(message: Submit) -> int:
+    return len(message.grammar.text) if message.grammar else 0
+
+
 _WEIGHTS: Final[Mapping[type, Callable[[Any], int]]] = {
-    DraftSync: lambda sync: len(sync.prompt) + len(sync.output),
+    DraftSync: lambda sync: len(sync.prompt) + len(sync.output) + _sampling(sync.sampling),
     VerifyCommit: _tokens,
     DraftTailStream: _tokens,
-    Emit: _tokens,
-    Submit: _tokens,
+    Emit: _emit,
+    Done: lambda done: 1 + len(done.statistics.history),
+    Submit: lambda submit: len(submit.tokens) + _sampling(submit.sampling) + _grammar(submit),
 }
+"""About how many numbers a message holds."""

@@ -3,15 +3,18 @@
 import argparse
 import gc
 import logging
+import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from protocol.process import Command, Control, Drain
+from protocol.spans import TakeSpans, no_tracer
 
 clock: Final[Callable[[], float]] = time.monotonic
 
@@ -39,6 +42,31 @@ def arguments(program: str, config: type[ConfigT], argv: list[str]) -> tuple[Con
         return config.model_validate_json(given.config), given.supervised
     except ValidationError as error:
         parser.error(str(error))
+
+
+def traces_wanted(endpoint: str) -> bool:
+    """Whether somebody collects traces: by configuration, or by the variables that OpenTelemetry knows."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    if os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+        return False
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return bool(endpoint) or any(os.environ.get(name) for name in names)
+
+
+@contextmanager
+def tracing(role: str, node_id: str, endpoint: str) -> Iterator[TakeSpans]:
+    """Whoever makes spans of records, if that is wanted; the last ones leave within a bound."""
+    if not traces_wanted(endpoint):
+        yield no_tracer
+        return
+    from protocol.tracing import Tracer, exporter  # noqa: PLC0415  # costs time and threads
+
+    tracer = Tracer(role, node_id, exporter(endpoint), clock)
+    try:
+        yield tracer
+    finally:
+        tracer.close()
 
 
 class Node(Protocol):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
@@ -17,12 +18,26 @@ from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
 from protocol.link import Identity, LinkUp, Received
 from protocol.local_mesh import LocalNetwork
-from protocol.messages import Done, Emit, Ending, Refuse, Sampling, Scored, Submit
+from protocol.messages import (
+    Done,
+    Emit,
+    Ending,
+    Fingerprint,
+    Grammar,
+    Limits,
+    Refuse,
+    Sampling,
+    Scored,
+    Submit,
+)
 from protocol.process import Peers
+from tests import identities
 from verifier.acceptance import RULES
 from verifier.admission import Admission
+from verifier.compiler import DirectCompiler
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
+from verifier.grammar import Grammars, bridge
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
 from verifier.text import StreamDetokenizer, load_tokenizer
@@ -79,6 +94,13 @@ class Cluster:
             target,
             EngineConfig(pages=pages, page_size=page_size, max_context=context, dtype=dtype),
         )
+        identity = Identity(
+            "verifier",
+            "verifier-0",
+            Fingerprint(vocabulary=model.vocab),
+            Limits(context=context, max_ahead=draft_length),
+        )
+        grammars = Grammars(bridge(target, model.vocab, model.eos_ids), lambda _grammar: "")
         self.pool = PagePool(pages, page_size)
         self.core = VerifierCore(
             config,
@@ -89,9 +111,10 @@ class Cluster:
         )
         self.verifier = VerifierNode(
             self.core,
-            self._endpoint("verifier", Identity("verifier", "verifier-0")),
+            self._endpoint("verifier", identity),
             EngineWorker(engine, RULES[rule]),
             self._clock,
+            compiler=DirectCompiler(grammars.compile),
         )
         self.front = self._endpoint("front", Identity("front", "front-0"))
         self.front.dial("verifier", self.now)
@@ -113,7 +136,7 @@ class Cluster:
 
     def start(self, node_id: str) -> None:
         """A new drafter process at its address."""
-        config = self.configs[node_id]
+        config = self.configs[node_id].model_copy(update={"kv_bytes": 16 << 20})
         proposer = PROPOSERS[config.method](config)
         identity = Identity("drafter", node_id, method=config.method)
         endpoint = self._endpoint(node_id, identity)
@@ -158,25 +181,20 @@ class Cluster:
         prompts: Sequence[Sequence[int]],
         ending: Ending,
         samplings: Sequence[Sampling] = (),
-        *,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
+        grammars: Sequence[Grammar | None] = (),
+        **asked: Any,
     ) -> dict[int, Answer]:
-        """Submit all prompts at once, one choice each."""
+        """Submit all prompts at once, one choice each; `asked` are other fields of `Submit`."""
         self.connect()
         self._answers = {next(self._numbers): Answer() for _ in prompts}
         chosen = samplings or [Sampling()] * len(prompts)
+        followed = grammars or [None] * len(prompts)
         self.submit(
             *(
-                Submit(
-                    request,
-                    tuple(prompt),
-                    ending,
-                    sampling,
-                    logprobs=logprobs,
-                    prompt_logprobs=prompt_logprobs,
+                Submit(request, tuple(prompt), ending, sampling, grammar=grammar, **asked)
+                for request, prompt, sampling, grammar in zip(
+                    self._answers, prompts, chosen, followed, strict=True
                 )
-                for request, prompt, sampling in zip(self._answers, prompts, chosen, strict=True)
             )
         )
         return self._answers
@@ -195,6 +213,7 @@ class Cluster:
         """Turn until the last of these answers is done."""
         for _ in range(TURNS):
             if all(answer.done for answer in answers.values()):
+                identities.check(self.core.facts())
                 return list(answers.values())
             self.turns(1)
         raise AssertionError("not done")
@@ -204,14 +223,11 @@ class Cluster:
         prompts: Sequence[Sequence[int]],
         ending: Ending,
         samplings: Sequence[Sampling] = (),
-        *,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
+        grammars: Sequence[Grammar | None] = (),
+        **asked: Any,
     ) -> list[Answer]:
         """All prompts at once, until the last is done."""
-        running = self.begin(
-            prompts, ending, samplings, logprobs=logprobs, prompt_logprobs=prompt_logprobs
-        )
+        running = self.begin(prompts, ending, samplings, grammars, **asked)
         return self.finish(running)
 
     @staticmethod

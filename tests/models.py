@@ -18,7 +18,7 @@ TEMPLATE: Final = (
 
 def write_byte_llama(folder: Path, *, positions: int = 1024, seed: int = 7) -> Any:  # noqa: ANN401
     """Write the checkpoint; returns the `transformers` model that has the same weights, in float32."""
-    tokenizer = _bytes_tokenizer()
+    tokenizer = bytes_tokenizer()
     config = transformers.LlamaConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=64,
@@ -45,7 +45,7 @@ def write_byte_llama(folder: Path, *, positions: int = 1024, seed: int = 7) -> A
     return model
 
 
-def _bytes_tokenizer() -> Tokenizer:
+def bytes_tokenizer() -> Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: index for index, token in enumerate((*SPECIALS, *alphabet))}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))

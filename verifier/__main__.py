@@ -12,13 +12,16 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, announce
-from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.runtime import arguments, clock, draw, fail, run, tracing
+from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.admission import Admission
+from verifier.compiler import ThreadCompiler
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
+from verifier.vetting import Vetting
 
 log = logging.getLogger("verifier")
 
@@ -28,11 +31,17 @@ def main() -> None:
     config, supervised = arguments("verifier", VerifierConfig, sys.argv[1:])
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
-    try:
-        node = build(config)
-    except (EngineError, LocalError) as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
+    with tracing("verifier", config.node_id, config.otlp_traces_endpoint) as tracer:
+        try:
+            node = build(config, tracer)
+        except (EngineError, LocalError) as error:
+            announce("failed", node_id=config.node_id, detail={"error": str(error)})
+            fail(str(error))
+        serve(config, control, node)
+
+
+def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
+    """Until drained or stopped."""
     control.on_command(node.endpoint.mesh.wake)
     if config.drafters:
         node.command(Peers(config.drafters))
@@ -40,17 +49,19 @@ def main() -> None:
     try:
         run(node, control, config.drain_seconds)
     finally:
-        node.endpoint.close()
+        node.close()
 
 
-def build(config: VerifierConfig) -> VerifierNode:
+def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode:
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
     import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
 
     from engine.models.config import ModelConfig  # noqa: PLC0415
+    from engine.paced import PacedEngine  # noqa: PLC0415
     from engine.runner import Engine, pages_for  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
     from verifier.acceptance import RULES  # noqa: PLC0415
+    from verifier.grammar import Grammars, bridge  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
@@ -59,16 +70,15 @@ def build(config: VerifierConfig) -> VerifierNode:
     dtype: Dtype = config.dtype
     pages = pages_for(config.kv_bytes, model, config.page_size, dtype)
     longest = min(config.context or model.positions, pages * config.page_size)
-    engine = Engine.load(
-        config.model,
-        EngineConfig(
-            pages=pages,
-            max_context=longest,
-            dtype=dtype,
-            page_size=config.page_size,
-            attention=config.attention,
-        ),
+    engine_config = EngineConfig(
+        pages=pages,
+        max_context=longest,
+        dtype=dtype,
+        page_size=config.page_size,
+        attention=config.attention,
     )
+    engine = PacedEngine(Engine.load(config.model, engine_config), config.threads)
+    engine.warm_up()
     tokenizer = load_tokenizer(config.model)
     vocabulary = min(model.vocab, tokenizer.get_vocab_size())
     weights = fingerprint(config.model)
@@ -84,10 +94,23 @@ def build(config: VerifierConfig) -> VerifierNode:
         role="verifier",
         node_id=config.node_id,
         fingerprint=Fingerprint(weights, tokenizer_fingerprint(config.model), vocabulary),
-        limits=Limits(context=longest, requests=config.scheduler.max_running),
+        limits=Limits(
+            context=longest,
+            requests=config.scheduler.max_running,
+            max_ahead=config.planner.draft_length,
+        ),
     )
     endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
-    return VerifierNode(core, endpoint, EngineWorker(engine, RULES[config.rule]), clock)
+    about = (config.model, model.vocab, frozenset(model.eos_ids))
+    grammars = Grammars(bridge(*about), Vetting(*about).check)
+    return VerifierNode(
+        core,
+        endpoint,
+        EngineWorker(engine, RULES[config.rule]),
+        clock,
+        tracer,
+        compiler=ThreadCompiler(grammars.compile, endpoint.mesh.wake),
+    )
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def _compare(windows: Sequence[Work], drawn: Sequence[int]) -> list[Verdict]:
     verdicts = []
     begin = 0
     for work in windows:
-        drafts = work.tokens[len(work.tokens) - work.drafts :]
+        drafts = work.guesses
         own = drawn[begin : begin + work.draws]
         begin += work.draws
         accepted = 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.messages import Ending
+from verifier.matcher import Matcher
 
 
 class Detokenizer(Protocol):
@@ -18,9 +19,24 @@ class Detokenizer(Protocol):
 
 
 class Output:
-    """The committed output of one choice. `finish` is the reason of its end, once there is one."""
+    """The committed output of one choice. `finish` is the reason of its end, once there is one, `detail` its words.
 
-    __slots__ = ("_detokenizer", "_end_tokens", "_ending", "_hold", "finish", "text", "tokens")
+    With a matcher it is a text of a grammar: an end token ends it even if those are ignored otherwise, and so does the
+    end of the grammar where nothing may follow, before `min_tokens` too.
+    """
+
+    __slots__ = (
+        "_detokenizer",
+        "_end_tokens",
+        "_ending",
+        "_hold",
+        "_model_ends",
+        "detail",
+        "finish",
+        "matcher",
+        "text",
+        "tokens",
+    )
 
     def __init__(
         self, ending: Ending, end_tokens: frozenset[int], detokenizer: Detokenizer
@@ -28,7 +44,10 @@ class Output:
         self.tokens: list[int] = []
         self.text = ""
         self.finish = ""
+        self.detail = ""
+        self.matcher: Matcher | None = None
         self._ending = ending
+        self._model_ends = end_tokens
         self._end_tokens = frozenset(ending.stop_token_ids) | (
             frozenset() if ending.ignore_eos else end_tokens
         )
@@ -60,11 +79,27 @@ class Output:
         """Take tokens until something ends the choice; returns those that were taken."""
         taken: list[int] = []
         for token in tokens:
-            if self.finish:
+            if self.finish or not self._allowed(token):
                 break
             self._commit_one(token)
             taken.append(token)
         return taken
+
+    def follow(self, matcher: Matcher) -> None:
+        """This is the grammar; nothing is committed yet."""
+        self.matcher = matcher
+        self._end_tokens |= self._model_ends
+
+    def fail(self, detail: str) -> None:
+        """No token may come next. That ends a text that is complete, and breaks off any other."""
+        if not self.finish:
+            complete = self.matcher is not None and self.matcher.complete
+            self.finish, self.detail = ("stop", "") if complete else ("error", detail)
+
+    def _allowed(self, token: int) -> bool:
+        if self.matcher is not None and (fault := self.matcher.accept(token)):
+            self.fail(fault)
+        return not self.finish
 
     def _commit_one(self, token: int) -> None:
         self.tokens.append(token)
@@ -77,7 +112,8 @@ class Output:
         piece = self._detokenizer.step(token)
         before = len(self.text)
         self.text += piece
-        if piece and not early and self._cut_at_stop(before):
+        stopped = piece and not early and self._cut_at_stop(before)
+        if stopped or (self.matcher is not None and self.matcher.finished):
             self.finish = "stop"
         elif len(self.tokens) >= self._ending.max_tokens:
             self.finish = "length"

@@ -51,5 +51,6 @@ class VerifierConfig(BaseModel):
     context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
     planner: PlannerConfig = PlannerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
+    otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()

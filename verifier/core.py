@@ -5,31 +5,35 @@ commits, `outbox` says what a link must be told now, computed from state. The lo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from engine.pages import PagePool
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.messages import (
     Abort,
     AnyMessage,
-    Done,
     DraftTailStream,
-    Emit,
+    Facts,
+    Grammar,
     Heartbeat,
     Refuse,
+    Report,
     Reset,
-    Statistics,
     Submit,
 )
 from protocol.outbox import Outbox
+from protocol.spans import traced
 from verifier.admission import Admission
 from verifier.commit import Detokenizer, Output
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
+from verifier.emissions import done, emissions
 from verifier.generation import Generation
+from verifier.matcher import Compiled
 from verifier.planner import Planner
+from verifier.record import Record
 from verifier.scheduler import Scheduler
-from verifier.step import Step, Verdict
+from verifier.step import Round, Step, Verdict, Work
 
 
 class VerifierCore:
@@ -49,12 +53,14 @@ class VerifierCore:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
         self.drafting = Drafting(planner, admission.vocabulary, self.counters)
+        self.record = Record(config.planner.draft_length)
+        self.fronts: set[int] = set()
+        self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self.draining = False
         self._admission = admission
         self._detokenizer = detokenizer
         self._generations: dict[int, Generation] = {}
         self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
-        self._fronts: set[int] = set()
         self._outbox: Outbox[Generation] = Outbox()
         self._last_id = 0
 
@@ -66,11 +72,11 @@ class VerifierCore:
             case LinkUp(role="drafter"):
                 self.drafting.link_up(event)
             case LinkUp():
-                self._fronts.add(event.link)
+                self.fronts.add(event.link)
             case LinkDown(link=link) if link in self.drafting.roster:
                 self.drafting.link_down(link, self._generations.values())
             case LinkDown():
-                self._front_down(event.link)
+                self._front_down(event.link, now)
             case Received():
                 hear = (
                     self._hear_drafter if event.link in self.drafting.roster else self._hear_front
@@ -86,18 +92,18 @@ class VerifierCore:
                 self.drafting.row(link, message, self._generations.get(message.request), now)
             case Refuse(request=int(request)):
                 self.drafting.refused(link, message, self._generations.get(request), now)
-            case Heartbeat():
+            case Heartbeat() | Report():
                 self.drafting.heard(link, message)
             case _:
                 self.counters["messages_unexpected"] += 1
 
     def _hear_front(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
-            case Submit() if link in self._fronts:
+            case Submit() if link in self.fronts:
                 self._submit(link, message, now)
             case Abort():
                 for generation in list(self._choices.get((link, message.request), [])):
-                    self._end(generation, "abort", message.reason)
+                    self._end(generation, "abort", now, message.reason)
             case Reset():
                 self.scheduler.pool.clear_cache()
             case Heartbeat():
@@ -105,11 +111,11 @@ class VerifierCore:
             case _:
                 self.counters["messages_unexpected"] += 1
 
-    def _front_down(self, link: int) -> None:
-        self._fronts.discard(link)
+    def _front_down(self, link: int, now: float) -> None:
+        self.fronts.discard(link)
         self._outbox.drop(link)
         for generation in [each for each in self._generations.values() if each.front == link]:
-            self._forget(generation, "front door gone")
+            self._forget(generation, "front door gone", now)
 
     def _submit(self, link: int, submit: Submit, now: float) -> None:
         key = (link, submit.request)
@@ -120,34 +126,49 @@ class VerifierCore:
             full=self.scheduler.full(submit.choices),
         )
         if refusal is not None:
-            self._outbox.note(link, refusal)
+            self._refuse(link, refusal)
             return
         self._choices[key] = []
         for choice in range(submit.choices):
             self._last_id += 1
+            output = Output(submit.ending, self._admission.end_tokens, self._detokenizer())
             generation = Generation(
-                id=self._last_id,
-                front=link,
-                submit=submit,
-                choice=choice,
-                arrived=now,
-                output=Output(submit.ending, self._admission.end_tokens, self._detokenizer()),
-                line=list(submit.tokens),
+                self._last_id, link, submit, choice, now, output, list(submit.tokens)
             )
+            generation.context = traced(submit.trace)
             self._choices[key].append(generation)
             self._generations[generation.id] = generation
             self.scheduler.add(generation)
+        if submit.grammar is not None:
+            self.grammars.append(submit.grammar)
+
+    def compiled(self, grammar: Grammar, result: Compiled | str, now: float) -> None:
+        """A grammar can be used from now on, or a text says what is wrong with it."""
+        for each in self.scheduler.held(grammar):
+            if not isinstance(result, str):
+                each.output.follow(result())
+                continue
+            self._forget(each, "refused", now)
+            if each.choice == 0:
+                words = Refuse("invalid", result, each.submit.request, field="grammar")
+                self._refuse(each.front, words)
+
+    def _refuse(self, front: int, refusal: Refuse) -> None:
+        self.record.ledger.refused(refusal.code)
+        self._outbox.note(front, refusal)
 
     # --- planning and settling ------------------------------------------------------------------
 
     def plan(self, now: float) -> Step | None:
         """What the next forward computes; None when there is nothing, or when a tail is worth waiting for."""
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
-            self._end(generation, "abort", "deadline")
+            self._end(generation, "abort", now, "deadline")
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
-        return self.scheduler.plan()
+        step = self.scheduler.plan()
+        self.record.planned(self.scheduler.admitted, self.scheduler.preempted, now)
+        return step
 
     def settle(self, step: Step, verdicts: list[Verdict], started: float, now: float) -> None:
         """Commit the verdicts of a step, in order."""
@@ -158,24 +179,24 @@ class VerifierCore:
             if generation is None or generation.sequence is None:
                 continue  # it ended, or lost its pages, while the forward ran
             generation.sequence.computed = work.start + len(work.tokens)
-            if verdict.prompt_logprobs:
-                known = len(generation.prompt_scores) - work.start
-                generation.prompt_scores += verdict.prompt_logprobs[known:]
+            generation.score(work, verdict)
             if work.draws:
-                self._commit(generation, work.drafts, verdict)
+                self._commit(generation, work, verdict, started, now)
             self.scheduler.pool.publish(generation.sequence, generation.line)
-        self._end_finished()
+        self.record.stepped(step, started, now)
+        for generation in [each for each in self.scheduler.running if each.output.finish]:
+            self._end(generation, generation.output.finish, now, generation.output.detail)
         self.drafting.stepped(now)
 
-    def _commit(self, generation: Generation, drafts: int, verdict: Verdict) -> None:
+    def _commit(
+        self, generation: Generation, work: Work, verdict: Verdict, started: float, now: float
+    ) -> None:
         assert generation.sequence is not None
-        taken = generation.output.commit(verdict.tokens)
-        generation.line += taken
-        generation.marks += [index < verdict.accepted for index in range(len(taken))]
-        generation.scores += verdict.logprobs[: len(taken)]
-        generation.rounds += 1
-        generation.drafted += drafts
-        generation.accepted += verdict.accepted
+        taken = generation.take(verdict)
+        generation.count_round(work.drafts, verdict.accepted)
+        plain = self.drafting.why_plain(generation, work)
+        taken_part = Round(work.drafts, verdict.accepted, len(taken), plain, started, now)
+        self.record.committed(generation, taken_part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)
@@ -183,28 +204,15 @@ class VerifierCore:
 
     # --- endings ----------------------------------------------------------------------------------
 
-    def _end_finished(self) -> None:
-        for generation in [each for each in self.scheduler.running if each.output.finish]:
-            self._end(generation, generation.output.finish)
-
-    def _end(self, generation: Generation, reason: str, detail: str = "") -> None:
+    def _end(self, generation: Generation, reason: str, now: float, detail: str = "") -> None:
         """The last words to the front door, then nothing is left of the choice."""
         generation.output.finish = reason
-        done = Done(
-            request=generation.submit.request,
-            choice=generation.choice,
-            reason=reason,
-            prompt_tokens=len(generation.submit.tokens),
-            output_tokens=len(generation.output.tokens),
-            statistics=Statistics(
-                generation.rounds, generation.drafted, generation.accepted, generation.cached
-            ),
-            detail=detail,
-        )
-        self._outbox.note(generation.front, *_emissions(generation), done)
-        self._forget(generation, reason)
+        last = done(generation, reason, detail)
+        self._outbox.note(generation.front, *emissions(generation), last)
+        self._forget(generation, reason, now)
 
-    def _forget(self, generation: Generation, reason: str) -> None:
+    def _forget(self, generation: Generation, reason: str, now: float) -> None:
+        self.record.ended(generation, reason, now)
         self.drafting.unbind(generation, reason)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)
@@ -220,12 +228,16 @@ class VerifierCore:
         """What this link must be told now, in order; the caller says it, or the link ends."""
         if link in self.drafting.roster:
             return self.drafting.outbox.take(link, self.drafting.tell)
-        return self._outbox.take(link, _emissions)
+        return self._outbox.take(link, emissions)
 
     @property
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
         return self._outbox.links + self.drafting.outbox.links
+
+    def facts(self) -> Facts:
+        """What this verifier counted since it began, and how it is now."""
+        return self.record.ledger.facts(self.scheduler, self.drafting, self.counters)
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._generations))
@@ -241,24 +253,3 @@ class VerifierCore:
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)
-
-
-def _emissions(generation: Generation) -> Iterator[AnyMessage]:
-    """What became certain since the front door was last told."""
-    output = generation.output
-    text = output.text[generation.sent_text : output.certain]
-    tokens = tuple(output.tokens[generation.sent_tokens :])
-    if not text and not tokens:
-        return
-    yield Emit(
-        request=generation.submit.request,
-        choice=generation.choice,
-        tokens=tokens,
-        text=text,
-        drafted=tuple(generation.marks[generation.sent_tokens :]),
-        logprobs=tuple(generation.scores[generation.sent_tokens :]),
-        prompt_logprobs=tuple(generation.prompt_scores[generation.sent_prompt_scores :]),
-    )
-    generation.sent_tokens = len(output.tokens)
-    generation.sent_prompt_scores = len(generation.prompt_scores)
-    generation.sent_text += len(text)

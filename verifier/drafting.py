@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from protocol.errors import PeerError
 from protocol.link import LinkUp
@@ -12,13 +13,23 @@ from protocol.messages import (
     DraftTailStream,
     Heartbeat,
     Refuse,
+    Report,
     VerifyCommit,
 )
 from protocol.outbox import Outbox
 from verifier.generation import Binding, Generation
 from verifier.planner import Planner
 from verifier.roster import Roster
+from verifier.step import Work
 from verifier.tail import DraftTail, Row
+
+PLAIN: Final = ("off", "prefill", "no_drafter", "waiting", "late", "no_tail", "no_room")
+"""Why a round had no drafts: none are wanted, it was the end of a prompt, there is no drafter, none would take the
+request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room."""
+REFUSALS: Final = ("unknown", "full", "context", "draining", "other", "stale")
+"""Why drafters refused requests; stale: it was about a binding that is over."""
+STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
+"""Why a row was dropped: it continues a line that was cut, it cannot be true, its request is over or bound anew."""
 
 
 class Drafting:
@@ -31,6 +42,8 @@ class Drafting:
         self._vocabulary = vocabulary
         self._counters = counters
         self._patient_until = 0.0
+        self.bindings = 0
+        self.unbindings: Counter[str] = Counter()  # by why
 
     # --- links ----------------------------------------------------------------------------------
 
@@ -44,9 +57,10 @@ class Drafting:
         for generation in generations:
             if generation.binding and generation.binding.drafter.link == link:
                 generation.binding = None
+                self.unbindings["link"] += 1
 
-    def heard(self, link: int, heartbeat: Heartbeat) -> None:
-        self.roster.heard(link, heartbeat)
+    def heard(self, link: int, message: Heartbeat | Report) -> None:
+        self.roster.heard(link, message)
 
     # --- bindings ---------------------------------------------------------------------------------
 
@@ -63,6 +77,7 @@ class Drafting:
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
             generation.binding = Binding(drafter, generation.epoch, tail)
+            self.bindings += 1
             drafter.bound += 1
             self.outbox.news(drafter.link, generation.id, generation)
 
@@ -72,6 +87,7 @@ class Drafting:
         if binding is None:
             return
         generation.binding = None
+        self.unbindings[reason] += 1
         binding.drafter.bound -= 1
         self.outbox.forget(binding.drafter.link, generation.id)
         if binding.told is not None:
@@ -94,38 +110,51 @@ class Drafting:
 
     def row(self, link: int, row: DraftTailStream, known: Generation | None, now: float) -> None:
         """A row for `known`, the generation of that number; what is stale is counted and dropped."""
-        generation = self._current(link, row.epoch, known)
-        if generation is None or generation.binding is None:
+        if known is None:
+            self._counters["rows_unknown_request"] += 1
             return
-        binding = generation.binding
+        if (binding := _bound(known, link, row.epoch)) is None:
+            self._counters["rows_other_epoch"] += 1
+            return
         try:
             if binding.tail.receive(row) is Row.CUT:
                 self._counters["rows_cut"] += 1
         except PeerError:
             self._counters["rows_faulty"] += 1
-            self.unbind(generation, "fault")
-            generation.waits.refused(link, "fault", now)
+            self.unbind(known, "fault")
+            known.waits.refused(link, "fault", now)
             return
         if binding.tail.answered and now < self._patient_until:
             binding.drafter.answered(in_time=True)
 
     def refused(self, link: int, refuse: Refuse, known: Generation | None, now: float) -> None:
         """The drafter will not have this request: it waits before it binds there again."""
-        self._counters[f"refused_{refuse.code[:32]}"] += 1
-        generation = self._current(link, refuse.epoch, known)
-        if generation is not None:
-            self.unbind(generation, "refused")
-            generation.waits.refused(link, refuse.code, now)
+        if known is None or _bound(known, link, refuse.epoch) is None:
+            self._counters["refused_stale"] += 1
+            return
+        code = refuse.code if refuse.code in REFUSALS else "other"
+        self._counters[f"refused_{code}"] += 1
+        self.unbind(known, "refused")
+        known.waits.refused(link, refuse.code, now)
 
-    def _current(self, link: int, epoch: int, known: Generation | None) -> Generation | None:
-        if known is None:
-            self._counters["rows_unknown_request"] += 1
-            return None
-        binding = known.binding
-        if binding is None or binding.drafter.link != link or binding.epoch != epoch:
-            self._counters["rows_other_epoch"] += 1
-            return None
-        return known
+    def why_plain(self, generation: Generation, work: Work) -> str:
+        """Why a choice took part in a step without drafts; empty where it had some."""
+        if work.drafts:
+            return ""
+        if len(work.tokens) > 1:
+            return "prefill"
+        if not self._planner.wanted:
+            return "off"
+        if (binding := generation.binding) is None:
+            return "waiting" if len(self.roster) else "no_drafter"
+        if binding.tail.ahead:
+            return "no_room"
+        return "no_tail" if binding.tail.answered else "late"
+
+    @property
+    def reports(self) -> list[Report]:
+        """The newest of each live drafter, under the name by which it is known here."""
+        return [each.report for each in self.roster if each.report is not None]
 
     # --- patience -----------------------------------------------------------------------------------
 
@@ -200,3 +229,11 @@ class Drafting:
         wanted = self._planner.wanted + outstanding
         limit = binding.drafter.limits.max_ahead
         return min(wanted, limit) if limit else wanted
+
+
+def _bound(generation: Generation, link: int, epoch: int) -> Binding | None:
+    """The binding that a message of this link and epoch is about, if it still is one."""
+    binding = generation.binding
+    if binding is None or binding.drafter.link != link or binding.epoch != epoch:
+        return None
+    return binding

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from engine.pages import PagedSequence
 from protocol.messages import Scored, Submit
+from protocol.spans import Context
 from verifier.commit import Output
 from verifier.roster import Drafter, Waits
+from verifier.step import Verdict, Work
 from verifier.tail import DraftTail
 
 
@@ -38,9 +40,16 @@ class Generation:
     epoch: int = 0
     waits: Waits = field(default_factory=Waits)
     cached: int = 0
+    context: Context | None = None  # of its trace, if it is traced
+    admitted: float | None = None  # when it began to run
+    queued: float | None = None  # when it lost its pages and waited again, the last time
+    first: float | None = None  # when its first token was committed
+    last: float = 0.0  # when its newest token was
+    preemptions: int = 0
     rounds: int = 0
     drafted: int = 0
     accepted: int = 0
+    history: list[tuple[int, int, int]] = field(default_factory=list)  # see `Statistics`
     marks: list[bool] = field(
         default_factory=list
     )  # for each output token: was it an accepted draft
@@ -49,6 +58,37 @@ class Generation:
     sent_tokens: int = 0
     sent_prompt_scores: int = 0
     sent_text: int = 0
+
+    def score(self, work: Work, verdict: Verdict) -> None:
+        """Note what a verdict says of the prompt's tokens."""
+        if verdict.prompt_logprobs:
+            known = len(self.prompt_scores) - work.start
+            self.prompt_scores += verdict.prompt_logprobs[known:]
+
+    def take(self, verdict: Verdict) -> list[int]:
+        """Commit what a verdict says until something ends the choice; returns what was committed."""
+        taken = self.output.commit(verdict.tokens)
+        if verdict.fault:
+            self.output.fail(verdict.fault)
+        self.line += taken
+        self.marks += [index < verdict.accepted for index in range(len(taken))]
+        self.scores += verdict.logprobs[: len(taken)]
+        return taken
+
+    def count_round(self, drafted: int, accepted: int) -> None:
+        """One more verdict."""
+        self.rounds += 1
+        self.drafted += drafted
+        self.accepted += accepted
+        times = 1
+        if self.history and self.history[-1][:2] == (drafted, accepted):
+            times += self.history.pop()[2]
+        self.history.append((drafted, accepted, times))
+
+    @property
+    def ready(self) -> bool:
+        """It may run: its grammar is compiled, if it has one."""
+        return self.submit.grammar is None or self.output.matcher is not None
 
     @property
     def todo(self) -> int:

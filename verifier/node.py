@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from protocol.endpoint import Endpoint
-from protocol.loop import Dialled, log_links, pause, say
+from protocol.loop import Dialled, Reporter, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
+from protocol.spans import TakeSpans, no_tracer
+from verifier.compiler import Compiler, DirectCompiler, refuse
 from verifier.core import VerifierCore
+from verifier.logline import Summaries
 from verifier.step import Step, Verdict
 
 log = logging.getLogger(__name__)
@@ -24,14 +27,25 @@ class VerifierNode:
     """One turn at a time; `stopped` says that the loop is over."""
 
     def __init__(
-        self, core: VerifierCore, endpoint: Endpoint, worker: Worker, clock: Callable[[], float]
+        self,
+        core: VerifierCore,
+        endpoint: Endpoint,
+        worker: Worker,
+        clock: Callable[[], float],
+        tracer: TakeSpans = no_tracer,
+        *,
+        compiler: Compiler | None = None,
     ) -> None:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
         self._worker = worker
         self._clock = clock
+        self._tracer = tracer
+        self._compiler = compiler or DirectCompiler(refuse)
         self._dialled = Dialled(endpoint)
+        self._reporter = Reporter(endpoint)
+        self._summaries = Summaries(core.facts(), clock())
 
     def command(self, command: Command) -> None:
         """Obey the parent or a signal."""
@@ -52,17 +66,39 @@ class VerifierNode:
         log_links(log, events)
         for event in events:
             self.core.handle(event, now)
+        for grammar in self.core.grammars:
+            self._compiler.ask(grammar)
+        self.core.grammars.clear()
+        for grammar, result in self._compiler.ready():
+            self.core.compiled(grammar, result, now)
         step = self.core.plan(now)
         say(self.core, self.endpoint, now)
         if step is None:
             self.stopped = self.stopped or (self.core.draining and self.core.idle)
-            return False
-        verdicts = self._worker.run(step)
-        done = self._clock()
-        self.core.settle(step, verdicts, now, done)
-        say(self.core, self.endpoint, done)
-        return True
+        else:
+            verdicts = self._worker.run(step)
+            done = self._clock()
+            self.core.settle(step, verdicts, now, done)
+            say(self.core, self.endpoint, done)
+            now = done
+        self._tell(now)
+        return step is not None
+
+    def close(self) -> None:
+        """The loop is over."""
+        self._compiler.close()
+        self.endpoint.close()
 
     def pause(self) -> None:
         """Wait for the next reason to take a turn."""
         pause(self.endpoint, self._clock, self.core.deadline(self._clock()))
+
+    def _tell(self, now: float) -> None:
+        """For those who watch, after everybody who waits was told."""
+        self._reporter.turn(
+            self.core.fronts, now, self.core.facts, lambda: self.core.drafting.reports
+        )
+        if self.core.record.spans:
+            self._tracer(self.core.record.spans.take())
+        if self._summaries.due(now) and (line := self._summaries.take(self.core.facts(), now)):
+            log.info("%s", line)

@@ -1,16 +1,22 @@
 """The drafters a verifier has links with, and who drafts for whom: least loaded, then sticky. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import msgpack, structs
+
 from protocol.link import LinkUp
-from protocol.messages import Heartbeat, Limits
+from protocol.messages import Heartbeat, Limits, Report
 
 NEVER: Final = float("inf")
 FIRST_WAIT: Final = 0.25
 LONGEST_WAIT: Final = 30.0
 PROBE_EVERY: Final = 32
 """A drafter that does not answer in time is waited for again once in so many rounds, to see whether that changed."""
+
+REPORT_BYTES: Final = 4096
+"""A report that is longer than any drafter of ours makes is not passed on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +30,7 @@ class Drafter:
     draining: bool = False
     bound: int = 0
     prompt: float = 1.0
+    report: Report | None = None
     _skipped: int = 0
 
     def answered(self, *, in_time: bool) -> None:
@@ -80,6 +87,9 @@ class Roster:
     def __contains__(self, link: int) -> bool:
         return link in self._drafters
 
+    def __iter__(self) -> Iterator[Drafter]:
+        return iter(self._drafters.values())
+
     def get(self, link: int) -> Drafter | None:
         return self._drafters.get(link)
 
@@ -89,10 +99,15 @@ class Roster:
     def remove(self, link: int) -> None:
         self._drafters.pop(link, None)
 
-    def heard(self, link: int, heartbeat: Heartbeat) -> None:
+    def heard(self, link: int, message: Heartbeat | Report) -> None:
+        """What a drafter says of itself; it cannot say it of others."""
         drafter = self._drafters.get(link)
-        if drafter is not None:
-            drafter.draining = heartbeat.state == "draining"
+        if drafter is None:
+            return
+        if isinstance(message, Heartbeat):
+            drafter.draining = message.state == "draining"
+        elif len(msgpack.encode(message)) <= REPORT_BYTES:
+            drafter.report = structs.replace(message, node_id=drafter.node_id, role="drafter")
 
     def choose(self, length: int, waits: Waits, now: float) -> Drafter | None:
         """The least loaded drafter that may take a request of `length` tokens now."""

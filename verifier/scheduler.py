@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.pages import OutOfPages, PagePool
+from protocol.messages import Grammar
 from verifier.config import SchedulerConfig
 from verifier.generation import Generation
 from verifier.planner import Candidate, Planner
@@ -51,6 +52,8 @@ class Scheduler:
         self.chunking = Chunking(config)
         self.running: list[Generation] = []
         self.waiting: list[Generation] = []
+        self.admitted: list[Generation] = []  # by the last plan, in order
+        self.preempted: list[Generation] = []  # by the last plan, after that
         self.preemptions = 0
 
     def __len__(self) -> int:
@@ -65,6 +68,10 @@ class Scheduler:
         self.waiting.append(generation)
         self.waiting.sort(key=lambda each: (-each.submit.priority, each.id))
 
+    def held(self, grammar: Grammar) -> list[Generation]:
+        """Choices that wait until this grammar is compiled."""
+        return [each for each in self.waiting if not each.ready and each.submit.grammar == grammar]
+
     def remove(self, generation: Generation) -> None:
         """Free whatever the choice holds. Idempotent."""
         if generation.sequence is not None:
@@ -76,6 +83,8 @@ class Scheduler:
 
     def plan(self) -> Step | None:
         """The next forward, with its pages reserved; None when there is nothing to compute."""
+        self.admitted.clear()
+        self.preempted.clear()
         self._admit()
         decoding = [each for each in self.running if each.todo == 1]
         prompts = [each for each in self.running if each.todo > 1]
@@ -107,15 +116,17 @@ class Scheduler:
         return self._planner.lengths(candidates, budget)
 
     def _admit(self) -> None:
-        while self.waiting and len(self.running) < self._config.max_running:
-            generation = self.waiting[0]
-            if not self._fits(generation):
+        while len(self.running) < self._config.max_running:
+            generation = next((each for each in self.waiting if each.ready), None)
+            if generation is None or not self._fits(generation):
                 return
             shared = () if generation.scoring else generation.line
             generation.sequence = self.pool.open(shared, generation.submit.adapter)
             if not generation.output.tokens:
                 generation.cached = generation.sequence.computed
-            self.running.append(self.waiting.pop(0))
+            self.waiting.remove(generation)
+            self.running.append(generation)
+            self.admitted.append(generation)
 
     def _fits(self, generation: Generation) -> bool:
         """Beside what those that run still need; a choice that is alone always fits (its limits were checked)."""
@@ -160,6 +171,7 @@ class Scheduler:
 
     def _preempt(self, generation: Generation) -> None:
         self.preemptions += 1
+        self.preempted.append(generation)
         self.remove(generation)
         self.waiting.insert(0, generation)
 
@@ -185,4 +197,5 @@ def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
         output=output.tokens,
         logprobs=generation.submit.logprobs,
         prompt_logprobs=generation.submit.prompt_logprobs if generation.scoring else None,
+        matcher=output.matcher,
     )

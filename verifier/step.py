@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from protocol.messages import Sampling, Scored
+from verifier.matcher import Matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Work:
 
     `prompt` and `output` are what was there before the row's drafts, for penalties and the like. `logprobs` asks for
     scores of the tokens that are drawn; `prompt_logprobs` for scores of the prompt's tokens that this row's positions
-    predict.
+    predict. `matcher` stands at the end of `output` in the choice's grammar, if it has one.
     """
 
     request: int
@@ -33,11 +35,17 @@ class Work:
     output: Sequence[int] = ()
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    matcher: Matcher | None = None
 
     @property
     def position(self) -> int:
         """Absolute position of the first token that is drawn."""
         return self.start + len(self.tokens) - self.drafts
+
+    @property
+    def guesses(self) -> tuple[int, ...]:
+        """The drafts."""
+        return self.tokens[len(self.tokens) - self.drafts :]
 
     @property
     def predicted(self) -> Sequence[int]:
@@ -65,9 +73,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tokens` are final: the first `accepted` were guessed, one more is the target's own. Empty for a chunk."""
+    """`tokens` are final: the first `accepted` were guessed, one more is the target's own. Empty for a chunk.
+
+    `fault` says why that one is missing: no token may stand there, and the choice is over.
+    """
 
     tokens: tuple[int, ...] = ()
     accepted: int = 0
     logprobs: tuple[Scored, ...] = ()
     prompt_logprobs: tuple[Scored, ...] = ()
+    fault: str = ""
+
+
+class Round(NamedTuple):
+    """What came of one choice's part in a step that lasted from `started` to `now`, for those who count.
+
+    `taken` is how many of the verdict's tokens were committed before something ended the choice; `plain` says why there
+    were no drafts, and is empty where there were some.
+    """
+
+    drafted: int
+    accepted: int
+    taken: int
+    plain: str
+    started: float
+    now: float

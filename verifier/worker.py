@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from engine.adjust import Adjustments, adjust
+from engine.adjust import Adjustments, adjust, restrict
 from engine.runner import Forward, Row
 from engine.scores import score
 from protocol.messages import Sampling, Scored
 from verifier.acceptance import Rule
 from verifier.step import Step, Verdict, Work
+
+DEAD_END: Final = "no token that the grammar allows here may be drawn"
 
 
 class Target(Protocol):
@@ -57,11 +59,16 @@ class EngineWorker:
             return [Verdict() for _ in rows]
         drawn = _draws(rows, logits)
         raw = drawn
+        ends: list[_End | None] = []
         if any(_changes(work) for work in windows):
-            drawn = drawn.clone()
+            if any(work.logprobs is not None or work.predicted for work in rows):
+                drawn = drawn.clone()  # scores are of what the target said itself
             for work, window in zip(windows, _windows(windows, drawn), strict=True):
                 _change(work, window)
+                ends.append(_follow(work, window) if work.matcher is not None else None)
         verdicts = self._rule(windows, drawn)
+        if any(ends):
+            verdicts = [_cut(each, end) for each, end in zip(verdicts, ends, strict=True)]
         if any(work.logprobs is not None for work in windows):
             verdicts = [
                 verdict
@@ -107,7 +114,11 @@ def _adjustments(sampling: Sampling) -> Adjustments:
 
 
 def _changes(work: Work) -> bool:
-    return bool(work.banned and work.banned_draws) or not _adjustments(work.sampling).neutral
+    return (
+        work.matcher is not None
+        or bool(work.banned and work.banned_draws)
+        or not _adjustments(work.sampling).neutral
+    )
 
 
 def _change(work: Work, window: Tensor) -> None:
@@ -118,9 +129,32 @@ def _change(work: Work, window: Tensor) -> None:
     wanted = _adjustments(work.sampling)
     if wanted.neutral:
         return
-    drafts = work.tokens[len(work.tokens) - work.drafts :]
     for index, row in enumerate(window):
-        adjust(row, wanted, work.prompt, [*work.output, *drafts[:index]])
+        adjust(row, wanted, work.prompt, [*work.output, *work.guesses[:index]])
+
+
+class _End(NamedTuple):
+    """From row `at` of a window on nothing can be drawn, and why."""
+
+    at: int
+    fault: str
+
+
+def _follow(work: Work, window: Tensor) -> _End | None:
+    """Leave each row of a window what the grammar allows there, behind the drafts before it."""
+    assert work.matcher is not None
+    masks = work.matcher.masks(work.guesses)
+    dead = restrict(window, masks.rows)
+    if dead is not None:
+        window[dead:] = 0.0  # what is drawn there is cut off, but it can be drawn
+        return _End(dead, DEAD_END)
+    return _End(len(masks.rows), masks.fault) if masks.fault else None
+
+
+def _cut(verdict: Verdict, end: _End | None) -> Verdict:
+    if end is None or len(verdict.tokens) <= end.at:
+        return verdict
+    return Verdict(verdict.tokens[: end.at], end.at, fault=end.fault)
 
 
 def _scored(rows: Tensor, tokens: Sequence[int], top: int | None) -> tuple[Scored, ...]:

@@ -1,7 +1,9 @@
 """`orchestrator generate`: one answer, streamed to the terminal, and what speculation did for it."""
 
+import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ from orchestrator.commands.output import FAILED, complain, out, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.commands.stream import Painter, StreamError, Tally, events, lengths_by, spans
 from orchestrator.config import Config
+from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
 from orchestrator.models import MODELS, find
 from protocol.rundir import running
@@ -35,6 +38,12 @@ class Wish:
     max_tokens: int = 256
     temperature: float = 0.0
     seed: int | None = None
+    api_key: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        key = self.api_key or os.environ.get(KEY_VARIABLE)
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     @property
     def path(self) -> str:
@@ -60,7 +69,7 @@ def ask_running(wish: Wish, url: str | None) -> int | None:
     """Ask the service at `url`, else one that this user runs; the exit code, None if there is no service."""
     if url:
         bare = url.rstrip("/").removesuffix("/v1")
-        return _ask(wish, _Place(url=bare, folder=_folder_of(bare)))
+        return _ask(wish, _Place(url=bare, folder=_folder_of(bare, wish.headers)))
     for service in running():
         if service.url:
             return _ask(wish, _Place(url=reachable(service.url), folder=Path(service.folder)))
@@ -69,6 +78,7 @@ def ask_running(wish: Wish, url: str | None) -> int | None:
 
 def ask_new(wish: Wish, config: Config) -> int:
     """Start a service for this one question, and leave nothing of it."""
+    wish = replace(wish, api_key=config.front.api_key.get_secret_value())
     service = launch(config.model_copy(update={"port": 0, "host": "127.0.0.1"}))
     try:
         if not serving(service):
@@ -116,7 +126,9 @@ def _ask(wish: Wish, place: _Place) -> int:
 
 def _stream(wish: Wish, url: str, painter: Painter, tally: Tally) -> None:
     timeout = httpx.Timeout(CONNECT, read=None)
-    with httpx.stream("POST", url + wish.path, json=wish.body, timeout=timeout) as response:
+    with httpx.stream(
+        "POST", url + wish.path, json=wish.body, headers=wish.headers, timeout=timeout
+    ) as response:
         if response.is_error:
             response.read()
             raise StreamError(_reason(response))
@@ -137,10 +149,12 @@ def _served(config: Config) -> Path | None:
     return find(model) if model else Path(config.target)
 
 
-def _folder_of(url: str) -> Path | None:
+def _folder_of(url: str, headers: Mapping[str, str]) -> Path | None:
     """Where the tokenizer of a service lies, if it is a model that is known and here."""
     try:
-        name = httpx.get(url + "/v1/models", timeout=CONNECT).json()["data"][0]["id"]
+        name = httpx.get(url + "/v1/models", headers=headers, timeout=CONNECT).json()["data"][0][
+            "id"
+        ]
     except (httpx.HTTPError, ValueError, LookupError, TypeError):
         return None
     model = MODELS.get(name)

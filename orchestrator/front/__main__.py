@@ -7,17 +7,17 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Final
 
-import uvicorn
+from pydantic import SecretStr
 
 from orchestrator.front.app import Service, make_app
-from orchestrator.front.config import FrontConfig
+from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
+from orchestrator.front.server import address, listen, server
 from orchestrator.front.text import Tokenizer
+from orchestrator.front.watch import Watch
 from protocol.endpoint import Endpoint
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
@@ -28,25 +28,17 @@ from protocol.zmq_mesh import ZmqMesh
 
 log = logging.getLogger("front")
 
-LAST_WORDS: Final = 2
-"""Seconds for answers that are complete to reach their clients after the mesh loop is over."""
-
-
-class Server(uvicorn.Server):
-    """uvicorn without its signal handlers: `Control` has them."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
 
 def main() -> None:
     """Bind, tell where, serve until drained or stopped."""
     config, supervised = arguments("orchestrator.front", FrontConfig, sys.argv[1:])
+    if key := os.environ.get(KEY_VARIABLE):
+        config = config.model_copy(update={"api_key": SecretStr(key)})
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
     try:
         listening = listen(config.host, config.port)
+        page = None if config.metrics_port is None else listen(config.host, config.metrics_port)
         tokenizer = Tokenizer(config.model)
         identity = Identity(
             role="front",
@@ -57,17 +49,7 @@ def main() -> None:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))
     endpoint = Endpoint(ZmqMesh(), config.link, identity, draw)
-    raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, listening)))
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket: the port is ours before anybody hears of it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=512)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise OSError(f"cannot listen on {host} port {port}: {reason}") from error
+    raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, (listening, page))))
 
 
 async def serve(
@@ -75,9 +57,13 @@ async def serve(
     control: Control,
     endpoint: Endpoint,
     tokenizer: Tokenizer,
-    listening: socket.socket,
+    ports: tuple[socket.socket, socket.socket | None],
 ) -> int:
-    """Run both halves; the exit code says whether the mesh loop ended as asked."""
+    """Run both halves; the exit code says whether the mesh loop ended as asked.
+
+    `ports` are the API's and, where it has one of its own, that of the metrics.
+    """
+    listening, page = ports
     loop = asyncio.get_running_loop()
 
     def deliver(replies: list[tuple[Listener, Reply]]) -> None:
@@ -85,16 +71,8 @@ async def serve(
             loop.call_soon_threadsafe(hand_over, replies)
 
     node = FrontNode(FrontCore(config), endpoint, clock, deliver)
-    server = Server(
-        uvicorn.Config(
-            make_app(Service(config, node, tokenizer)),
-            log_level="warning",
-            lifespan="off",
-            access_log=False,
-            timeout_graceful_shutdown=LAST_WORDS,
-            server_header=False,
-        )
-    )
+    watch = Watch(config, node)
+    api = server(watch.around(make_app(Service(config, watch.door, tokenizer))))
     failed = threading.Event()
 
     def mesh() -> None:
@@ -108,21 +86,26 @@ async def serve(
         finally:
             node.close(failure)
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(setattr, server, "should_exit", True)
+                loop.call_soon_threadsafe(setattr, api, "should_exit", True)
 
     if config.verifiers:
         node.command(Peers(config.verifiers))
     thread = threading.Thread(target=mesh, name="mesh")
     thread.start()
     control.on_command(node.wake)
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    http = f"http://{host}:{listening.getsockname()[1]}"
-    announce("ready", node_id=config.node_id, http=http)
+    watch.start(page)
+    announce(
+        "ready",
+        node_id=config.node_id,
+        http=address(config.host, listening),
+        metrics=address(config.host, page) if page is not None else "",
+    )
     try:
-        await server.serve(sockets=[listening])
+        await api.serve(sockets=[listening])
     finally:
         control.put(Stop())
         thread.join()
+        await watch.close()
     return int(failed.is_set())
 
 

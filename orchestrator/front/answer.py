@@ -1,193 +1,237 @@
 """Answers in the shapes that OpenAI clients read: whole, or as server-sent events."""
 
-import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
-
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from orchestrator.front.errors import ApiError
 from orchestrator.front.generation import ClientGoneError, Generation, News
+from orchestrator.front.kinds import Kind
+from orchestrator.front.logprobs import Json, prompt_logprobs
+from orchestrator.front.pieces import Piece, Reader, Wishes
 from orchestrator.front.schema import Request
-from protocol.messages import Done, Emit, Statistics
-
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How the two kinds of completion differ."""
-
-    prefix: str
-    whole_object: str
-    piece_object: str
-    whole: Callable[[str], Json]
-    piece: Callable[[str], Json]
-    opening: Json | None
-    closing: Json
+from orchestrator.front.speculation import Level, speculative_decoding
+from orchestrator.front.sse import DONE, encode
+from orchestrator.front.text import Prompt, Tokenizer
+from protocol.messages import Done, Emit, Scored, Statistics
 
 
-CHAT: Final = Kind(
-    prefix="chatcmpl-",
-    whole_object="chat.completion",
-    piece_object="chat.completion.chunk",
-    whole=lambda text: {"message": {"role": "assistant", "content": text}},
-    piece=lambda text: {"delta": {"content": text}},
-    opening={"delta": {"role": "assistant", "content": ""}},
-    closing={"delta": {}},
-)
-COMPLETION: Final = Kind(
-    prefix="cmpl-",
-    whole_object="text_completion",
-    piece_object="text_completion",
-    whole=lambda text: {"text": text},
-    piece=lambda text: {"text": text},
-    opening=None,
-    closing={"text": ""},
-)
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an answer is called (`number` makes its id, `created` is the Unix time), and how much it tells.
+
+    `draft_length` is the most that a round may draft.
+    """
+
+    model: str
+    number: str
+    created: int
+    level: Level = "none"
+    draft_length: int = 0
 
 
-@dataclass(slots=True)
-class _Choice:
-    text: list[str] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    drafted: list[bool] = field(default_factory=list)
+class Part(NamedTuple):
+    """A piece of one choice; the first `opens` it, `done` comes with its last."""
+
+    choice: int
+    piece: Piece
     done: Done | None = None
+    opens: bool = False
 
 
 class Answer:
-    """One request's answer. `number` makes its id, `created` is the Unix time."""
+    """One request's answer to its prompts."""
 
-    def __init__(self, kind: Kind, request: Request, model: str, number: str, created: int) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        request: Request,
+        prompts: Sequence[Prompt],
+        tokenizer: Tokenizer,
+        about: About,
+    ) -> None:
         self._kind = kind
-        self._ids = bool(request.return_token_ids)
+        self._wishes = Wishes.of(request)
         self._usage_wanted = bool(request.stream_options and request.stream_options.include_usage)
-        self._head: Json = {"id": kind.prefix + number, "created": created, "model": model}
-        self._prompts: dict[int, Done] = {}
-        self._output = 0
+        self._head: Json = {
+            "id": kind.prefix + about.number,
+            "created": about.created,
+            "model": about.model,
+        }
+        self._prompts = prompts
+        self._known = tokenizer.bytes
+        self._about = about
+        self._choices = request.n or 1
+        self._readers = [
+            reader for prompt in prompts for reader in self._prompt_readers(prompt, tokenizer)
+        ]
+        self._scores: list[list[Scored]] = [[] for _ in prompts]
+        self._held: list[list[News]] = [[] for _ in prompts]
         self._opened: set[int] = set()
+        self._done: dict[int, Done] = {}
+
+    def _prompt_readers(self, prompt: Prompt, tokenizer: Tokenizer) -> Iterator[Reader]:
+        wishes = self._wishes
+        needed = wishes.echo or (wishes.logprobs is not None and not self._kind.prompt_aside)
+        text = prompt.text
+        if text is None:
+            text = tokenizer.decode(prompt.tokens) if needed else ""
+        for _ in range(self._choices):
+            yield Reader(prompt, text, wishes, self._known)
 
     async def whole(self, generation: Generation) -> Json:
         """Everything at once."""
-        choices: dict[int, _Choice] = defaultdict(_Choice)
+        pieces: defaultdict[int, Piece] = defaultdict(Piece)
         async for news in generation.news():
-            choice = choices[news.choice]
-            match news.reply:
-                case Emit():
-                    choice.text.append(news.reply.text)
-                    choice.tokens += news.reply.tokens
-                    choice.drafted += news.reply.drafted
-                case Done():
-                    choice.done = news.reply
-                    self._account(news.prompt, news.reply)
-        listed = [self._whole_choice(index, choices[index]) for index in sorted(choices)]
+            for part in self._parts(news):
+                pieces[part.choice] += part.piece
+        aside = self._kind.prompt_aside
+        choices = [
+            {
+                "index": index,
+                **self._kind.whole(pieces[index].text),
+                **self._beside(pieces[index]),
+                **self._ending(self._done[index]),
+                **({} if aside else self._of_prompt(index)),
+            }
+            for index in range(len(self._readers))
+        ]
         return {
             **self._head,
             "object": self._kind.whole_object,
-            "choices": listed,
-            "usage": self._usage(),
+            "choices": choices,
+            **self._totals(),
+            **(self._of_prompt(0) if aside else {}),
         }
 
     async def pieces(self, generation: Generation) -> AsyncIterator[bytes]:
         """Server-sent events. An error is an event too, and then nothing says that a choice finished."""
         try:
             async for news in generation.news():
-                for choice in self._choices(news):
-                    yield self._event([choice])
+                for part in self._parts(news):
+                    for event in self._events(part):
+                        yield encode(event)
             if self._usage_wanted:
-                yield self._event([], self._usage())
-            yield b"data: [DONE]\n\n"
+                yield encode(self._event([], self._totals()))
+            yield DONE
         except ApiError as error:
-            yield _encode(error.body)
+            yield encode(error.body)
         except ClientGoneError:
             return
 
-    def _choices(self, news: News) -> list[Json]:
-        """The choice entries that one reply becomes."""
-        entries: list[Json] = []
-        if news.choice not in self._opened:
-            self._opened.add(news.choice)
-            if self._kind.opening is not None:
-                entries.append(_entry(news.choice, self._kind.opening))
-        match news.reply:
-            case Emit(text=text, tokens=tokens, drafted=drafted) if text or self._ids:
-                entry = _entry(news.choice, self._kind.piece(text))
-                entries.append({**entry, **self._token_ids(tokens, drafted)})
-            case Done():
-                self._account(news.prompt, news.reply)
-                entry = _entry(news.choice, self._kind.closing, news.reply.reason)
-                entries.append({**entry, "draftmesh": _statistics(news.reply.statistics)})
-        return entries
+    # --- reading ------------------------------------------------------------------------------------
 
-    def _event(self, choices: list[Json], usage: Json | None = None) -> bytes:
+    def _parts(self, news: News) -> Iterator[Part]:
+        """What a reply adds to choices; the first part of each is its prompt, where that is wanted."""
+        for choice, prompt, reply in self._ready(news):
+            reader = self._readers[choice]
+            if choice not in self._opened:
+                self._opened.add(choice)
+                yield Part(choice, reader.opening(self._scores[prompt]), opens=True)
+            if isinstance(reply, Done):
+                self._done[choice] = reply
+                yield Part(choice, Piece(), reply)
+            else:
+                yield Part(choice, reader.take(reply))
+
+    def _ready(self, news: News) -> list[News]:
+        """`news` and what waited for it: an answer that begins with its prompt waits for the prompt's scores."""
+        if not self._wishes.scores_prompt:
+            return [news]
+        scores, held = self._scores[news.prompt], self._held[news.prompt]
+        if isinstance(news.reply, Emit):
+            scores += news.reply.prompt_logprobs
+        held.append(news)
+        if len(scores) < len(self._prompts[news.prompt].tokens) - 1:
+            return []
+        self._held[news.prompt] = []
+        return held
+
+    # --- writing ------------------------------------------------------------------------------------
+
+    def _events(self, part: Part) -> Iterator[Json]:
+        """What a part becomes in a stream."""
+        choice, piece, done, opens = part
+        entry: Json = {"index": choice, "logprobs": None, "finish_reason": None}
+        about = self._of_prompt(choice) if opens else {}
+        if opens and self._kind.opening is not None:
+            yield self._event([entry | self._kind.opening], about)
+            about = {}
+        if piece.text or piece.ids or piece.marks or about:
+            content = self._kind.piece(piece.text) | self._beside(piece)
+            yield self._event([entry | content | about])
+        if done is not None:
+            yield self._event([entry | self._kind.closing | self._ending(done)])
+
+    def _event(self, choices: list[Json], more: Mapping[str, Any] | None = None) -> Json:
         event = {**self._head, "object": self._kind.piece_object, "choices": choices}
         if self._usage_wanted:
-            event["usage"] = usage
-        return _encode(event)
+            event["usage"] = None
+        return {**event, **(more or {})}
 
-    def _whole_choice(self, index: int, choice: _Choice) -> Json:
-        assert choice.done is not None
-        entry = _entry(index, self._kind.whole("".join(choice.text)), choice.done.reason)
-        entry |= self._token_ids(choice.tokens, choice.drafted)
-        return {**entry, "draftmesh": _statistics(choice.done.statistics)}
+    def _beside(self, piece: Piece) -> Json:
+        """What stands beside the text."""
+        beside: Json = {"logprobs": None}
+        if self._wishes.logprobs is not None:
+            beside["logprobs"] = self._kind.logprobs(
+                piece.marks, self._wishes.logprobs, self._known
+            )
+        if self._wishes.ids:
+            beside |= {"token_ids": piece.ids, "drafted": piece.drafted}
+        return beside
 
-    def _token_ids(
-        self, tokens: list[int] | tuple[int, ...], drafted: list[bool] | tuple[bool, ...]
-    ) -> Json:
-        return {"token_ids": list(tokens), "drafted": list(drafted)} if self._ids else {}
-
-    def _account(self, prompt: int, done: Done) -> None:
-        self._prompts.setdefault(prompt, done)
-        self._output += done.output_tokens
-
-    def _usage(self) -> Json:
-        prompt = sum(done.prompt_tokens for done in self._prompts.values())
-        cached = sum(done.statistics.cached_tokens for done in self._prompts.values())
+    def _ending(self, done: Done) -> Json:
         return {
-            "prompt_tokens": prompt,
-            "completion_tokens": self._output,
-            "total_tokens": prompt + self._output,
-            "prompt_tokens_details": {"cached_tokens": cached},
+            "finish_reason": done.reason if self._wishes.output else "length",
+            "draftmesh": _counts(done.statistics),
         }
 
+    def _prompt(self, choice: int) -> Prompt:
+        return self._prompts[choice // self._choices]
 
-class EventStream(Response):
-    """A response that is written as it comes; it owns the generation behind it."""
+    def _of_prompt(self, choice: int) -> Json:
+        shown: Json = {}
+        prompt = self._prompt(choice).tokens
+        if self._wishes.ids:
+            shown["prompt_token_ids"] = list(prompt)
+        if self._wishes.prompt_logprobs is not None:
+            scores = self._scores[choice // self._choices]
+            shown["prompt_logprobs"] = prompt_logprobs(
+                prompt, scores, self._wishes.prompt_logprobs, self._known
+            )
+        return shown
 
-    media_type = "text/event-stream"
+    def _totals(self) -> Json:
+        """Usage, and what speculation did."""
+        done = [self._done[index] for index in range(0, len(self._readers), self._choices)]
+        prompt = sum(each.prompt_tokens for each in done)
+        output = sum(each.output_tokens for each in self._done.values() if self._wishes.output)
+        totals: Json = {
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": output,
+                "total_tokens": prompt + output,
+                "prompt_tokens_details": {
+                    "cached_tokens": sum(each.statistics.cached_tokens for each in done)
+                },
+            }
+        }
+        if self._about.level != "none":
+            totals["metrics"] = {"speculative_decoding": self._speculation()}
+        return totals
 
-    def __init__(self, generation: Generation, events: AsyncIterator[bytes]) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._generation = generation
-        self._events = events
-
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        try:
-            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(start)
-            async for event in self._events:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            self._generation.close()
+    def _speculation(self) -> Json | None:
+        """Of the only choice; several have nothing to say together."""
+        level, longest = self._about.level, self._about.draft_length
+        if len(self._done) != 1 or not self._wishes.output or not longest:
+            return None
+        return speculative_decoding(self._done[0].statistics, longest, level)
 
 
-def _entry(index: int, content: Mapping[str, Any], finish: str | None = None) -> Json:
-    return {"index": index, **content, "logprobs": None, "finish_reason": finish}
-
-
-def _statistics(statistics: Statistics) -> Json:
+def _counts(statistics: Statistics) -> Json:
     return {
         "rounds": statistics.rounds,
         "drafted": statistics.drafted,
         "accepted": statistics.accepted,
     }
-
-
-def _encode(event: Json) -> bytes:
-    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return b"data: " + text.encode() + b"\n\n"

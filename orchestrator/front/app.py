@@ -4,7 +4,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -13,18 +13,22 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from orchestrator import __version__
-from orchestrator.front.answer import CHAT, COMPLETION, Answer, EventStream, Kind
+from orchestrator.front.answer import About, Answer
 from orchestrator.front.config import FrontConfig
 from orchestrator.front.errors import ApiError
+from orchestrator.front.fields import TOO_LONG
 from orchestrator.front.generation import ClientGoneError, Door, Generation
+from orchestrator.front.info import server_info
+from orchestrator.front.keys import KeyGuard
+from orchestrator.front.kinds import CHAT, COMPLETION, Kind
 from orchestrator.front.messages import Query, Status
+from orchestrator.front.openapi import document
+from orchestrator.front.parsing import body, parse
 from orchestrator.front.queries import MOST_CHOICES, query
-from orchestrator.front.schema import ChatRequest, CompletionRequest, Request, parse
-from orchestrator.front.text import Tokenizer
+from orchestrator.front.schema import ChatRequest, CompletionRequest, Request
+from orchestrator.front.sse import EventStream
+from orchestrator.front.text import Prompt, Tokenizer
 from protocol.messages import PROTOCOL_VERSION
-
-COMPLETION_TOKENS: Final = 16
-"""What a plain completion gets when it does not say: the habit of this API."""
 
 
 class Service:
@@ -45,40 +49,31 @@ class Service:
 
     async def chat(self, http: HttpRequest) -> Response:
         """`POST /v1/chat/completions`."""
-        request = parse(ChatRequest, await self._body(http))
-        status = self._open(request)
-        tokens = await self._tokenizer.chat(request.messages)
-        asked = query(
-            request,
-            tokens,
-            status,
-            field="messages",
-            max_tokens=request.max_completion_tokens or request.max_tokens,
-            seed=self._seed(request),
+        request = parse(
+            ChatRequest, await body(http, self._config.max_body), self._door.status().context
         )
-        return await self._answer(http, CHAT, request, [asked])
+        status = self._open(request)
+        try:
+            prompt = await self._tokenizer.chat(request.messages, context=status.context)
+        except ValueError as error:
+            raise ApiError(400, str(error), "messages", TOO_LONG) from error
+        return await self._answer(http, CHAT, request, [prompt], status)
 
     async def complete(self, http: HttpRequest) -> Response:
         """`POST /v1/completions`."""
-        request = parse(CompletionRequest, await self._body(http))
+        request = parse(
+            CompletionRequest, await body(http, self._config.max_body), self._door.status().context
+        )
         status = self._open(request)
         if len(request.prompt) * (request.n or 1) > MOST_CHOICES:
             raise ApiError(
                 400, f"prompts times n is more than {MOST_CHOICES}", "n", "invalid_value"
             )
-        seed = self._seed(request)
-        asked = [
-            query(
-                request,
-                await self._tokens(prompt),
-                status,
-                field="prompt",
-                max_tokens=request.max_tokens or COMPLETION_TOKENS,
-                seed=seed,
-            )
-            for prompt in request.prompt
-        ]
-        return await self._answer(http, COMPLETION, request, asked)
+        try:
+            prompts = [await self._prompt(each, status.context) for each in request.prompt]
+        except ValueError as error:
+            raise ApiError(400, str(error), "prompt", TOO_LONG) from error
+        return await self._answer(http, COMPLETION, request, prompts, status)
 
     async def models(self, _http: HttpRequest) -> Response:
         """`GET /v1/models`."""
@@ -108,19 +103,18 @@ class Service:
         """`GET /version`."""
         return JSONResponse({"version": __version__, "protocol": PROTOCOL_VERSION})
 
-    async def _body(self, http: HttpRequest) -> bytes:
-        """The body, never more of it than the limit, whatever its headers say."""
-        limit = self._config.max_body
-        text = f"the body has more than {limit} bytes"
-        declared = http.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
-            raise ApiError(413, text, code="body_too_large")
-        body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > limit:
-                raise ApiError(413, text, code="body_too_large")
-        return bytes(body)
+    async def info(self, _http: HttpRequest) -> Response:
+        """`GET /server_info`."""
+        return JSONResponse(server_info(self._config, self._door.status()))
+
+    async def openapi(self, _http: HttpRequest) -> Response:
+        """`GET /openapi.json`."""
+        return JSONResponse(document())
+
+    @property
+    def key(self) -> str:
+        """What clients must bring; nothing: nothing."""
+        return self._config.api_key.get_secret_value()
 
     def _open(self, request: Request) -> Status:
         """Whether a request would find anybody."""
@@ -136,16 +130,47 @@ class Service:
             text = f"there is no model {name!r}, only {self._config.name!r}"
             raise ApiError(404, text, "model", "model_not_found")
 
-    def _seed(self, request: Request) -> int:
-        return self._draw() if request.seed is None else request.seed
+    async def _prompt(self, prompt: str | Sequence[int], context: int) -> Prompt:
+        if isinstance(prompt, str):
+            return await self._tokenizer.encode(prompt, context=context)
+        return Prompt(tuple(prompt))
 
-    async def _tokens(self, prompt: str | Sequence[int]) -> tuple[int, ...]:
-        return await self._tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt)
+    def _queries(
+        self, kind: Kind, request: Request, prompts: Sequence[Prompt], status: Status
+    ) -> list[Query]:
+        seed = self._draw() if request.seed is None else request.seed
+        words = self._tokenizer.words(request.bad_words or ())
+        grammar = request.grammar[1]
+        return [
+            query(
+                request,
+                each.tokens,
+                status,
+                field=kind.prompt,
+                seed=seed,
+                bad_words=words,
+                grammar=grammar,
+            )
+            for each in prompts
+        ]
 
     async def _answer(
-        self, http: HttpRequest, kind: Kind, request: Request, queries: Sequence[Query]
+        self,
+        http: HttpRequest,
+        kind: Kind,
+        request: Request,
+        prompts: Sequence[Prompt],
+        status: Status,
     ) -> Response:
-        answer = Answer(kind, request, self._config.name, uuid.uuid4().hex, int(time.time()))
+        queries = self._queries(kind, request, prompts, status)
+        about = About(
+            model=self._config.name,
+            number=uuid.uuid4().hex,
+            created=int(time.time()),
+            level=self._config.per_request_spec_decode_metrics,
+            draft_length=status.draft_length,
+        )
+        answer = Answer(kind, request, prompts, self._tokenizer, about)
         generation = Generation(self._door, queries, http.receive)
         streams = False
         try:
@@ -154,6 +179,8 @@ class Service:
                 streams = True
                 return EventStream(generation, answer.pieces(generation))
             return JSONResponse(await answer.whole(generation))
+        except ApiError as error:
+            raise error.named({"prompt": kind.prompt, "grammar": request.grammar[0]}) from error
         except ClientGoneError as error:
             return await _gone(http, error)
         finally:
@@ -181,6 +208,8 @@ def make_app(service: Service) -> FastAPI:
         "/health": ("GET", service.health),
         "/ready": ("GET", service.ready),
         "/version": ("GET", service.version),
+        "/server_info": ("GET", service.info),
+        "/openapi.json": ("GET", service.openapi),
     }
     for path, (method, handler) in routes.items():
         app.add_route(path, handler, methods=[method])
@@ -188,6 +217,8 @@ def make_app(service: Service) -> FastAPI:
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _broken)
+    if service.key:
+        app.add_middleware(KeyGuard, key=service.key)
     return app
 
 

@@ -1,10 +1,14 @@
 """What an operator may set about the front door."""
 
 from pathlib import Path
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from protocol.config import LinkConfig
+
+KEY_VARIABLE: Final = "DRAFTMESH_FRONT__API_KEY"
+"""Where the process finds its key: command lines can be read by others."""
 
 
 class FrontConfig(BaseModel):
@@ -29,5 +33,26 @@ class FrontConfig(BaseModel):
     prefix_slack: int = Field(
         4, ge=0, description="how much busier a verifier may be and still win by a shared prefix"
     )
+    per_request_spec_decode_metrics: Literal["none", "summary", "detailed"] = Field(
+        "summary", description="what answers tell of speculation, in `metrics.speculative_decoding`"
+    )
+    api_key: SecretStr = Field(
+        SecretStr(""), exclude=True, description="what clients must bring; empty: nothing"
+    )
+    service: dict[str, JsonValue] = Field(
+        {}, description="what `/server_info` tells of the whole service's configuration"
+    )
+    metrics_open: bool = Field(
+        True, description="whether the port of the API answers /metrics, to whoever asks"
+    )
+    metrics_port: int | None = Field(
+        None, ge=0, le=65535, description="a port of its own for /metrics; 0 lets the system pick"
+    )
+    metrics_prefix: str = Field(
+        "vllm:",
+        pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$",
+        description="what the names of metrics that vLLM has too begin with",
+    )
+    otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()

@@ -12,7 +12,7 @@ from orchestrator.front.config import FrontConfig
 from orchestrator.front.messages import Failure, Query, Reply, Status
 from orchestrator.front.seats import Seat, choose, prefixes
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
-from protocol.messages import Abort, AnyMessage, Done, Emit, Heartbeat, Refuse, Submit
+from protocol.messages import Abort, AnyMessage, Done, Emit, Heartbeat, Refuse, Report
 from protocol.outbox import Outbox
 
 STATUS: Final[Mapping[str, int]] = {
@@ -80,7 +80,9 @@ class FrontCore:
             verifiers=len(seats),
             in_flight=len(self._visits),
             context=min(contexts, default=0),
-            vocabulary=min((seat.vocabulary for seat in seats), default=0),
+            vocabulary=min((seat.fingerprint.vocabulary for seat in seats), default=0),
+            draft_length=max((seat.limits.max_ahead for seat in seats), default=0),
+            members=tuple(seat.member for seat in seats),
         )
 
     # --- clients ------------------------------------------------------------------------------------
@@ -151,8 +153,9 @@ class FrontCore:
         """Take one event of a link; never raises for what a peer did."""
         match event:
             case LinkUp(role="verifier"):
-                vocabulary = event.fingerprint.vocabulary
-                self._seats[event.link] = Seat(event.link, event.node_id, event.limits, vocabulary)
+                self._seats[event.link] = Seat(
+                    event.link, event.node_id, event.limits, event.fingerprint
+                )
             case LinkDown():
                 return self._link_down(event.link)
             case Received() if event.link in self._seats:
@@ -190,6 +193,8 @@ class FrontCore:
                 return self._reply(ticket, visit, message)
             case Heartbeat():
                 seat.draining = message.state == "draining"
+            case Report():
+                pass  # `Reports` listens too
             case _:
                 self.counters["messages_unexpected"] += 1
         return []
@@ -238,11 +243,4 @@ class FrontCore:
 def _words(waiting: tuple[int, _Visit]) -> Iterable[AnyMessage]:
     ticket, visit = waiting
     visit.said = True
-    query = visit.query
-    yield Submit(
-        request=ticket,
-        tokens=query.tokens,
-        ending=query.ending,
-        sampling=query.sampling,
-        choices=query.choices,
-    )
+    yield visit.query.submit(ticket)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from orchestrator.front.messages import Failure
 
 TYPES: Final[Mapping[int, str]] = {
+    401: "authentication_error",
     429: "rate_limit_error",
     500: "server_error",
     503: "service_unavailable_error",
@@ -28,6 +29,11 @@ class ApiError(Exception):
     @classmethod
     def of(cls, failure: Failure) -> "ApiError":
         return cls(failure.status, failure.text, failure.param, failure.code)
+
+    def named(self, names: Mapping[str, str]) -> "ApiError":
+        """With the field at fault as the client wrote it."""
+        param = self.param and names.get(self.param, self.param)
+        return ApiError(self.status, self.text, param, self.code)
 
     @property
     def body(self) -> dict[str, Any]:

@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 
-from protocol.messages import Done, Emit, Ending, Sampling
+from protocol.messages import (
+    Done,
+    Emit,
+    Ending,
+    Fingerprint,
+    Grammar,
+    Limits,
+    Sampling,
+    Submit,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +22,24 @@ class Query:
     ending: Ending
     sampling: Sampling
     choices: int = 1
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    grammar: Grammar | None = None
+    trace: str = ""
+
+    def submit(self, ticket: int) -> Submit:
+        """As a verifier hears it."""
+        return Submit(
+            request=ticket,
+            tokens=self.tokens,
+            ending=self.ending,
+            sampling=self.sampling,
+            choices=self.choices,
+            logprobs=self.logprobs,
+            prompt_logprobs=self.prompt_logprobs,
+            grammar=self.grammar,
+            trace=self.trace,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +57,18 @@ Reply = Emit | Done | Failure
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A node on the other side of a link: what it said of itself, and what it has to do for us."""
+
+    role: str
+    node_id: str
+    limits: Limits = Limits()
+    fingerprint: Fingerprint = Fingerprint()
+    draining: bool = False
+    choices: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the mesh side is. `context` and `vocabulary` are zero while no verifier is there to tell."""
 
@@ -40,3 +79,6 @@ class Status:
     in_flight: int = 0
     context: int = 0
     vocabulary: int = 0
+    draft_length: int = 0
+    """Draft tokens that a round may have at most, on any verifier."""
+    members: tuple[Member, ...] = ()

@@ -3,15 +3,19 @@
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
 from orchestrator.front.core import Delivery, FrontCore
 from orchestrator.front.messages import Failure, Query, Reply, Status
+from orchestrator.front.reports import Reports, facts
 from protocol.endpoint import Endpoint
-from protocol.loop import Dialled, log_links, pause, say
+from protocol.facts import together
+from protocol.link import Event
+from protocol.loop import REPORT_EVERY, Dialled, log_links, pause, say
+from protocol.messages import Report
 from protocol.process import Command, Drain, Peers, Stop
 
 log = logging.getLogger("front")
@@ -55,6 +59,10 @@ class FrontNode:
         self._listeners: dict[int, Listener] = {}
         self._pending: list[Delivery] = []
         self._status = core.status()
+        self._reports = Reports()
+        self._reported: Sequence[Report] = ()
+        self._report_due = clock()
+        self._report_number = 0
         self._turned_at = clock()
         self._closed = False
         self._door = threading.Lock()  # between a wake and the closing of what it wakes
@@ -78,6 +86,10 @@ class FrontNode:
         alive = not self._closed and self._clock() - self._turned_at < FROZEN
         return replace(self._status, alive=alive, ready=self._status.ready and alive)
 
+    def reports(self) -> Sequence[Report]:
+        """What every node counted, this one first; no older than a report's rhythm."""
+        return self._reported
+
     def wake(self) -> None:
         """There is something to do; harmless when the loop is over."""
         with self._door:
@@ -93,8 +105,7 @@ class FrontNode:
         match command:
             case Peers():
                 log.info("verifiers: %s", ", ".join(command.addresses) or "none")
-                for event in self._dialled.update(command.addresses, self._clock()):
-                    self._pending += self._core.handle(event)
+                self._handle(self._dialled.update(command.addresses, self._clock()))
             case Drain():
                 self._core.draining = True
             case Stop():
@@ -105,13 +116,13 @@ class FrontNode:
         now = self._clock()
         events = self.endpoint.drain(now)
         log_links(log, events)
-        for event in events:
-            self._pending += self._core.handle(event)
+        self._handle(events)
         while not self._wishes.empty():
             self._wish(self._wishes.get_nowait())
         say(self._core, self.endpoint, now)
         self._hand_out()
         self._status = self._core.status()
+        self._report(now)
         self._turned_at = self._clock()
         self.stopped = self.stopped or (self._core.draining and self._core.idle)
         return False
@@ -129,6 +140,22 @@ class FrontNode:
             self._closed = True
             self.endpoint.close()
         self._refuse_wishes()
+
+    def _handle(self, events: Sequence[Event]) -> None:
+        self._reports.handle(events)
+        for event in events:
+            self._pending += self._core.handle(event)
+
+    def _report(self, now: float) -> None:
+        """For whoever asks from another thread: values that nobody changes any more."""
+        if now < self._report_due:
+            return
+        self._report_due = now + REPORT_EVERY / 2
+        self._report_number += 1
+        me = self.endpoint.identity
+        own = together(facts(self._core), self.endpoint.facts())
+        report = Report(me.node_id, me.role, self._report_number, own)
+        self._reported = (report, *self._reports.newest())
 
     def _wish(self, wish: _Submitted | _Aborted) -> None:
         match wish:

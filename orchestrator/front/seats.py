@@ -4,7 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from protocol.messages import Limits
+from orchestrator.front.messages import Member
+from protocol.messages import Fingerprint, Limits
 
 
 @dataclass(slots=True)
@@ -14,13 +15,24 @@ class Seat:
     link: int
     node_id: str
     limits: Limits
-    vocabulary: int
+    fingerprint: Fingerprint = Fingerprint()
     draining: bool = False
     choices: int = 0
     """In flight there, by this front door."""
     taken: int = 0
     pages: OrderedDict[int, None] = field(default_factory=OrderedDict)
     """Prefixes of recent prompts, each by the hash of all its pages; the oldest first."""
+
+    @property
+    def member(self) -> Member:
+        return Member(
+            role="verifier",
+            node_id=self.node_id,
+            limits=self.limits,
+            fingerprint=self.fingerprint,
+            draining=self.draining,
+            choices=self.choices,
+        )
 
     def shared(self, prefixes: Sequence[int]) -> int:
         """How many leading pages of a prompt this verifier may still hold."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from drafter.config import DrafterConfig
 from orchestrator.config import Config
-from orchestrator.front.config import FrontConfig
+from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import Share, shares
 from verifier.config import VerifierConfig
 
@@ -55,10 +55,13 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             "model": target,
             "name": config.target,
             "link": config.link,
+            "otlp_traces_endpoint": config.otlp_traces_endpoint,
+            "service": config.shown(),
         }
     )
+    secrets = {KEY_VARIABLE: config.front.api_key.get_secret_value()}
     return [
-        Child(front, "front", dealt["front"].environment),
+        Child(front, "front", {**dealt["front"].environment, **secrets}),
         *(
             _verifier(config, number, target, dealt["verifier"])
             for number in range(config.verifiers)
@@ -77,6 +80,7 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
             "threads": share.threads,
             "planner": planner,
             "link": config.link,
+            "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
     return Child(part, "verifier", share.environment)
@@ -92,6 +96,7 @@ def _drafter(config: Config, number: int, draft: Path | None, share: Share) -> C
             "dtype": config.drafter.dtype if "dtype" in own else config.dtype,
             "threads": share.threads,
             "link": config.link,
+            "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
     return Child(part, "drafter", share.environment)

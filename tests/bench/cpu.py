@@ -1,19 +1,8 @@
 """CPU seconds: of the processes of a service, and of everybody else on the machine."""
 
-from collections.abc import Mapping
-from typing import Final
-
 import psutil
 
 from tests.e2e.service import Service
-
-ROLES: Final[Mapping[str, str]] = {
-    "orchestrator.front": "front",
-    "verifier": "verifier",
-    "drafter": "drafter",
-    "orchestrator": "launcher",
-}
-"""Modules by which processes of a service are told apart."""
 
 
 def tree(service: Service) -> list[psutil.Process]:
@@ -22,11 +11,10 @@ def tree(service: Service) -> list[psutil.Process]:
     return [launcher, *launcher.children(recursive=True)]
 
 
-def role(process: psutil.Process) -> str:
-    """What a process of a service is; `other` if it was not started as a module of ours."""
-    words = process.cmdline()
-    module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-    return ROLES.get(module, "other")
+def roles(service: Service) -> dict[int, str]:
+    """What each process of a service is, by its id."""
+    assert service.state
+    return {service.process.pid: "launcher"} | {node.pid: node.role for node in service.state.nodes}
 
 
 def seconds(process: psutil.Process) -> float:
@@ -36,7 +24,7 @@ def seconds(process: psutil.Process) -> float:
 
 
 class Others:
-    """How many cores were busy with neither this service nor this process since the watch began."""
+    """CPU time of neither this service nor this process since the watch began."""
 
     def __init__(self, service: Service) -> None:
         self._ours = [*tree(service), psutil.Process()]

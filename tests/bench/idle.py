@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.models import resolve
-from tests.bench.cpu import role, seconds, tree
+from tests.bench.cpu import roles, seconds, tree
 from tests.e2e.service import Service, up
 
 TARGET: Final = 3.0
@@ -31,7 +31,7 @@ def idle(service: Service, duration: float) -> None:
 
 def measure(service: Service, duration: float) -> dict[str, list[float]]:
     """Percent of a core that each process used, by role."""
-    processes = tree(service)
+    processes, role = tree(service), roles(service)
     begun = time.perf_counter()
     before = [seconds(process) for process in processes]
     idle(service, duration)
@@ -39,7 +39,7 @@ def measure(service: Service, duration: float) -> dict[str, list[float]]:
     elapsed = time.perf_counter() - begun
     shares: dict[str, list[float]] = defaultdict(list)
     for process, share in zip(processes, used, strict=True):
-        shares[role(process)].append(100 * share / elapsed)
+        shares[role.get(process.pid, "other")].append(100 * share / elapsed)
     return shares
 
 

@@ -9,7 +9,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.adjust import Adjustments, adjust
+from engine.adjust import Adjustments, adjust, restrict
 
 VOCABULARY: Final = 40
 NEVER: Final = float("-inf")
@@ -90,3 +90,32 @@ def test_a_bias_is_added() -> None:
 def test_a_bias_does_not_bring_back_what_is_not_allowed() -> None:
     row = adjusted(Adjustments(allowed=(1,), bias={2: 100.0}), [], [])
     assert row[2] == NEVER
+
+
+def mask(*tokens: int, size: int = VOCABULARY) -> bytes:
+    bits = sum(1 << token for token in tokens)
+    return bits.to_bytes(-(-size // 8), "little")
+
+
+def test_a_mask_leaves_what_it_names_and_other_rows_as_they_are() -> None:
+    rows = torch.stack([logits(seed) for seed in range(3)])
+    before = rows.clone()
+    assert restrict(rows, [mask(0, 7, 8, 39), mask(5)]) is None
+    assert rows[0].isfinite().nonzero().flatten().tolist() == [0, 7, 8, 39]
+    assert torch.equal(rows[0, [0, 7, 8, 39]], before[0, [0, 7, 8, 39]])
+    assert rows[1].isfinite().nonzero().flatten().tolist() == [5]
+    assert torch.equal(rows[2], before[2])
+
+
+def test_masks_may_be_wider_or_narrower_than_rows() -> None:
+    rows = torch.stack([logits(seed) for seed in range(2)])
+    restrict(rows[:1], [mask(3, 60, size=64)])
+    restrict(rows[1:], [mask(3, size=8)])
+    assert rows.isfinite().nonzero().tolist() == [[0, 3], [1, 3]]
+
+
+def test_the_first_row_where_nothing_is_left_is_named() -> None:
+    rows = torch.stack([logits(seed) for seed in range(4)])
+    rows[2, 5] = NEVER
+    assert restrict(rows, [mask(4), mask(4, 5), mask(5), mask()]) == 2
+    assert restrict(rows, []) is None

@@ -132,8 +132,9 @@ def test_hidden_states_are_not_changed_by_later_forwards(tiny: Make) -> None:
         assert torch.equal(ours.hidden[k], state)
 
 
-def test_bfloat16_is_no_further_from_float32_than_transformers_is(tiny: Make) -> None:
-    model = tiny("llama")
+@pytest.mark.parametrize("name", ["llama", "llama-biased", "qwen2", "qwen3"])
+def test_bfloat16_is_no_further_from_float32_than_transformers_is(tiny: Make, name: str) -> None:
+    model = tiny(name)
     exact = model.logits(TEXT)
     engine = Engine.load(model.folder, EngineConfig(pages=32, page_size=4, max_context=64))
     ours = engine.forward([Row(TEXT, 0, list(range(6)), len(TEXT))]).logits_NV

@@ -1,7 +1,7 @@
 """A verifier that answers by a script, and a front door beside it, over the in-process mesh in simulated time."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from protocol.messages import (
     Limits,
     Refuse,
     Sampling,
+    Scored,
     Statistics,
     Submit,
 )
@@ -37,16 +38,37 @@ Script = Callable[[Submit], Iterable[AnyMessage]]
 
 
 def echo(submit: Submit) -> Iterable[AnyMessage]:
-    """Every choice repeats the prompt, two tokens at a time, the second of them drafted; text is `<id>`."""
+    """Every choice repeats the prompt, two tokens at a time, the second of them drafted; text is `<id>`.
+
+    A token is half as likely as its number says; the likeliest are those above it.
+    """
     for choice in range(submit.choices):
         tokens = submit.tokens[: submit.ending.max_tokens]
         for start in range(0, len(tokens), 2):
             pair = tokens[start : start + 2]
             text = "".join(f"<{token}>" for token in pair)
-            yield Emit(submit.request, choice, pair, text, (False, True)[: len(pair)])
+            yield Emit(
+                submit.request,
+                choice,
+                pair,
+                text,
+                (False, True)[: len(pair)],
+                scored(pair, submit.logprobs),
+                scored(submit.tokens[1:], submit.prompt_logprobs) if choice + start == 0 else (),
+            )
         reason = "length" if len(tokens) == submit.ending.max_tokens else "stop"
-        statistics = Statistics(rounds=4, drafted=6, accepted=3)
+        statistics = Statistics(4, 6, 3, history=((0, 0, 1), (2, 2, 1), (2, 0, 1), (2, 1, 1)))
         yield Done(submit.request, choice, reason, len(submit.tokens), len(tokens), statistics)
+
+
+def scored(tokens: Sequence[int], top: int | None) -> tuple[Scored, ...]:
+    """Scores that tests can tell apart."""
+    if top is None:
+        return ()
+    return tuple(
+        Scored(-token / 2, tuple((token + rank, -rank / 8) for rank in range(1, top + 1)))
+        for token in tokens
+    )
 
 
 def silent(_submit: Submit) -> Iterable[AnyMessage]:

@@ -15,7 +15,7 @@ from protocol.messages import AnyMessage, Done, Emit, Submit
 from tests.orchestrator.fakes import config, echo
 
 Answer = Callable[[Submit], Iterable[AnyMessage | Failure]]
-READY = Status(alive=True, ready=True, verifiers=1, context=64, vocabulary=261)
+READY = Status(alive=True, ready=True, verifiers=1, context=64, vocabulary=261, draft_length=4)
 
 
 class FakeDoor:
@@ -32,8 +32,7 @@ class FakeDoor:
         self.queries.append(query)
         self.asked.set()
         ticket = len(self.queries)
-        submit = Submit(ticket, query.tokens, query.ending, query.sampling, query.choices)
-        for message in self._answer(submit):
+        for message in self._answer(query.submit(ticket)):
             assert isinstance(message, Emit | Done | Failure)
             listener(message)
         return ticket
@@ -48,9 +47,10 @@ class FakeDoor:
 class Http:
     """Requests to an app in this process."""
 
-    def __init__(self, folder: Path, door: FakeDoor) -> None:
+    def __init__(self, folder: Path, door: FakeDoor, **fields: Any) -> None:
         self.door = door
-        service = Service(config(max_body=4096), door, Tokenizer(folder), draw=lambda: 77)
+        settings = config(**{"max_body": 4096, **fields})
+        service = Service(settings, door, Tokenizer(folder), draw=lambda: 77)
         self.app = make_app(service)
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:

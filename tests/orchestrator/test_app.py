@@ -132,17 +132,6 @@ def test_defaults_are_those_of_this_api(http: Http) -> None:
     assert chat.ending.max_tokens == 64 - len(chat.tokens)
 
 
-def test_what_asks_for_nothing_is_no_fault(http: Http) -> None:
-    neutral: dict[str, Any] = {
-        "logprobs": None,
-        "presence_penalty": 0,
-        "logit_bias": {},
-        "user": "me",
-    }
-    assert http.complete(prompt="a", best_of=1, echo=False, **neutral).status_code == 200
-    assert http.chat(tools=[], response_format={"type": "text"}).status_code == 200
-
-
 def test_chat_content_may_come_in_parts(http: Http) -> None:
     parts = [{"type": "text", "text": "h"}, {"type": "text", "text": "i"}]
     assert http.chat(messages=[{"role": "user", "content": parts}]).status_code == 200

@@ -11,11 +11,12 @@ import openai
 import pytest
 import uvicorn
 
-from orchestrator.front.__main__ import Server, hand_over, listen
+from orchestrator.front.__main__ import hand_over
 from orchestrator.front.app import Service, make_app
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
+from orchestrator.front.server import Server, listen
 from orchestrator.front.text import Tokenizer
 from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
@@ -148,8 +149,8 @@ def test_errors_are_the_clients_own_classes(client: openai.OpenAI) -> None:
         client.completions.create(model="other", prompt="a")
     assert missing.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError) as refused:
-        client.completions.create(model="tiny", prompt="a", logprobs=1)
-    assert refused.value.param == "logprobs"
+        client.completions.create(model="tiny", prompt="a", suffix="b")
+    assert refused.value.param == "suffix"
 
 
 def test_a_client_that_hangs_up_is_aborted(front: LiveFront, client: openai.OpenAI) -> None:

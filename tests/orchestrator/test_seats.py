@@ -5,7 +5,7 @@ from protocol.messages import Limits
 
 
 def seat(link: int) -> Seat:
-    return Seat(link, f"verifier-{link}", Limits(), 100)
+    return Seat(link, f"verifier-{link}", Limits())
 
 
 def test_prefixes_are_those_of_full_pages_and_depend_on_all_before() -> None:

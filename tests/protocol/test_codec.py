@@ -109,14 +109,19 @@ WRITTEN_OUT: dict[str, list[Any]] = {
         ["w", "t", 32000], ["law", "med"], [16, 1048576]],
     "welcome": ["Welcome", 7, 9, "drafter", "drafter-0", [8, 65536], [2048, 64, 32],
         "suffix", ["hidden"], ["parents"], ["w2", "t", 32000]],
-    "heartbeat": ["Heartbeat", "draining", 3],
+    "heartbeat": ["Heartbeat", "draining", 3, 1_500_000, 1_400_000, 2_500],
+    "report": ["Report", "verifier-0", "verifier", 7, [
+        {"rounds": {"": 5}, "plain_rounds": {"late": 1, "no_tail": 0}},
+        {"round_trip_seconds": {"drafter-0": 0.25}},
+        {"step_seconds": [[0.5, 1.0], [1, 2, 0], 2.5]}]],
+    "report-short": ["Report", "drafter-0", "drafter", 1, [{}, {}, {}]],
     "refuse": ["Refuse", "full", "64 mirrors are open", 12, 3, "tokens"],
     "blob": ["Blob", "sha", 4, 1024, b"\x00\xff\x10"],
     "submit": ["Submit", 12, [1, 200, 70000], [64, 2, True, ["\n\n", "Ω"], [5], False],
         [0.5, 40, 0.75, 0.125, 2**63, 1.5, 0.25, -0.5, [[7, -2.5]], [1, 2], [[3, 4], [5]]],
-        2, "law", -1, 1.5, "00-aa-bb-01", 2, 0],
+        2, "law", -1, 1.5, "00-aa-bb-01", 2, 0, ["regex", "a+é"]],
     "emit": ["Emit", 12, 1, [5, 6], "hé", [True, False], [[-0.5, [[5, -0.5]]], [-2.0, []]], []],
-    "done": ["Done", 12, 1, "stop", 3, 2, [1, 4, 1, 16], "why"],
+    "done": ["Done", 12, 1, "stop", 3, 2, [1, 4, 1, 16, [[4, 1, 1]]], "why"],
     "abort": ["Abort", 12, "client gone"],
     "draft-sync": ["DraftSync", 12, 2, [1, 2, 3], [4], 17,
         [0.0, 0, 1.0, 0.0, 3, 1.0, 0.0, 0.0, [], [], []], "law", 1,
@@ -147,7 +152,18 @@ def test_the_header_is_32_bytes_in_network_order() -> None:
 
 
 def test_fields_of_a_newer_peer_are_ignored() -> None:
-    newer = ["Done", 12, 1, "stop", 3, 2, [1, 4, 1, 16, "new"], "why", {"new": [1, 2]}, None]
+    newer = [
+        "Done",
+        12,
+        1,
+        "stop",
+        3,
+        2,
+        [1, 4, 1, 16, [[4, 1, 1]], "new"],
+        "why",
+        {"new": [1, 2]},
+        None,
+    ]
     assert messages(data(newer)) == (MESSAGES["done"],)
 
 
@@ -214,6 +230,7 @@ def submit(sampling: Sequence[Any] = (), ending: Sequence[Any] = (1,), **fields:
     return ["Submit", *(known | later | fields).values()]
 
 
+NO_SCORES: dict[str, Any] = {"trace": "", "logprobs": None, "prompt_logprobs": None}
 BAD_VALUES: dict[str, list[Any]] = {
     "confidence nan": tail(confidences=[NAN]),
     "confidence infinite": tail(confidences=[INF]),
@@ -256,10 +273,26 @@ BAD_VALUES: dict[str, list[Any]] = {
     "deadline nan": submit(deadline=NAN),
     "deadline infinite": submit(deadline=INF),
     "deadline negative": submit(deadline=-1.0),
+    "grammar without a kind": submit(**NO_SCORES, grammar=[]),
+    "grammar too long": submit(**NO_SCORES, grammar=["regex", "a" * (2**18 + 1)]),
+    "grammar of numbers": submit(**NO_SCORES, grammar=["regex", 5]),
     "commit empty": ["VerifyCommit", 1, 1, 0, [], 4],
     "window shut": ["Hello", 1, "v", "v-0", 1, 1, ["", "", 0], [], [0, 1]],
     "name too long": ["Hello", 1, "v", "n" * 4097],
     "corpus unnamed": ["CorpusAdd", "", []],
+    "count negative": ["Report", "v", "verifier", 1, [{"rounds": {"": -1}}]],
+    "count fraction": ["Report", "v", "verifier", 1, [{"rounds": {"": 1.5}}]],
+    "gauge nan": ["Report", "v", "verifier", 1, [{}, {"links": {"": NAN}}]],
+    "gauge infinite": ["Report", "v", "verifier", 1, [{}, {"links": {"": INF}}]],
+    "too many labels": [
+        "Report",
+        "v",
+        "verifier",
+        1,
+        [{"rounds": {str(n): 1 for n in range(513)}}],
+    ],
+    "histogram without counts": ["Report", "v", "verifier", 1, [{}, {}, {"x": [[1.0], []]}]],
+    "bound nan": ["Report", "v", "verifier", 1, [{}, {}, {"x": [[NAN], [1, 1]]}]],
 }
 
 

@@ -9,7 +9,7 @@ from protocol.endpoint import Endpoint
 from protocol.link import Event, Identity, LinkDown, LinkUp, Received, Rejected
 from protocol.local_mesh import LocalMesh, LocalNetwork
 from protocol.mesh import Frames, Peer
-from protocol.messages import AnyMessage, Fingerprint, Heartbeat, Limits
+from protocol.messages import AnyMessage, Facts, Fingerprint, Heartbeat, Limits
 from tests.protocol.pair import CONFIG, DRAFTER, VERIFIER, down, word
 
 
@@ -330,7 +330,8 @@ def test_a_refused_beat_is_held_too() -> None:
     world.turn(0.5)
     mesh(verifier).willing = True
     beats = [event for event in world.turn()["drafter"] if isinstance(event, Received)]
-    assert (beats, drafter.links) == ([Received(link, (Heartbeat(),))], (link,))
+    beat = Heartbeat(sent=500_000)
+    assert (beats, drafter.links) == ([Received(link, (beat,))], (link,))
 
 
 def test_what_was_held_for_a_link_that_ended_is_never_said() -> None:
@@ -426,7 +427,8 @@ def test_a_node_without_links_has_no_deadline() -> None:
 def test_the_heartbeat_that_was_set_last_is_what_peers_hear() -> None:
     world, _, drafter, link = linked()
     drafter.heartbeat = Heartbeat("draining", 3)
-    assert world.turn(0.5)["verifier"] == [Received(link, (Heartbeat("draining", 3),))]
+    beat = Heartbeat("draining", 3, sent=500_000, echo=500_000)
+    assert world.turn(0.5)["verifier"] == [Received(link, (beat,))]
 
 
 def test_quiet_links_live_without_loss_redial_or_growth() -> None:
@@ -435,3 +437,23 @@ def test_quiet_links_live_without_loss_redial_or_growth() -> None:
         world.turn(0.5)
     assert (verifier.links, drafter.links) == ((link,), (link,))
     assert verifier.counters == drafter.counters == {"links_up": 1}
+
+
+def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
+    world, verifier, drafter, _ = linked()
+    assert verifier.facts() == Facts(
+        {
+            "frames": {"unreadable": 0, "dropped": 0, "held": 0},
+            "links_begun": {"": 1},
+            "links_ended": {},
+        },
+        {"links": {"": 1.0}, "round_trip_seconds": {}},
+    )
+    for _ in range(4):
+        world.turn(0.5)
+    assert verifier.facts().gauges["round_trip_seconds"].keys() == {"drafter-0"}
+    drafter.mesh.send("verifier", [b"what", b"ever"])
+    world.turn()
+    verifier.hang_up("drafter")
+    assert verifier.facts().counters["frames"]["unreadable"] == 1
+    assert verifier.facts().gauges == {"links": {"": 0.0}, "round_trip_seconds": {}}

@@ -354,8 +354,24 @@ def test_a_beat_is_said_one_beat_after_the_last_word(towards: str) -> None:
     half = (pair.answerer, pair.dialler)[listener]
     data(speaker, "one", now=0.3)
     said = {now: half.tick(now, Heartbeat("draining", 2))[1] for now in (0.5, 0.79, 0.8, 0.9)}
-    beat = Outgoing(Kind.BEAT, 500, 2, 0, (Heartbeat("draining", 2),))
+    beat = Outgoing(Kind.BEAT, 500, 2, 0, (Heartbeat("draining", 2, sent=800_000),))
     assert said == {0.5: [], 0.79: [], 0.8: [beat], 0.9: []}
+
+
+@BOTH_WAYS
+def test_a_link_that_is_never_quiet_says_a_beat_once_in_four(towards: str) -> None:
+    pair = Pair.linked()
+    speaker, carry, listener = ends(pair, towards)
+    half = (pair.answerer, pair.dialler)[listener]
+    beats = []
+    for tenth in range(1, 41):
+        pair.now = tenth / 10
+        answer(pair, towards)
+        carry(pair, data(speaker, "word", pair.now))
+        for beat in half.tick(pair.now, Heartbeat())[1]:
+            carry(pair, beat)
+            beats.append(pair.now)
+    assert beats == [2.0, 4.0]
 
 
 @BOTH_WAYS
@@ -470,7 +486,7 @@ def test_a_reader_acknowledges_at_once_when_half_of_its_window_is_unacknowledged
     carry(pair, data(speaker, "x"))
     assert (before, half.tick(0.1, Heartbeat())[1]) == (
         [],
-        [Outgoing(Kind.BEAT, 500, 1, 4, (Heartbeat(),))],
+        [Outgoing(Kind.BEAT, 500, 1, 4, (Heartbeat(sent=100_000),))],
     )
 
 
@@ -494,7 +510,7 @@ def test_a_reader_acknowledges_at_once_when_half_of_its_bytes_are_unacknowledged
     carry(pair, data(speaker, "x" * 3_000))
     assert (before, half.tick(0.1, Heartbeat())[1]) == (
         [],
-        [Outgoing(Kind.BEAT, 500, 1, 2, (Heartbeat(),))],
+        [Outgoing(Kind.BEAT, 500, 1, 2, (Heartbeat(sent=100_000),))],
     )
     assert half.tick(0.2, Heartbeat())[1] == []
 

@@ -3,10 +3,11 @@
 from itertools import count
 
 from protocol.endpoint import Endpoint
+from protocol.link import Event, Received
 from protocol.local_mesh import LocalMesh, LocalNetwork
-from protocol.loop import HELD_RETRY, Dialled, pause, say
+from protocol.loop import HELD_RETRY, Dialled, Reporter, pause, say
 from protocol.mesh import Frames, Peer
-from protocol.messages import AnyMessage, Heartbeat
+from protocol.messages import AnyMessage, Facts, Heartbeat, Report
 from tests.protocol.pair import CONFIG, DRAFTER, VERIFIER, down, word
 
 
@@ -122,3 +123,80 @@ def test_a_pause_is_short_while_a_frame_waits_for_the_transport() -> None:
     say(Chatter({world.verifier.links[0]: 1}), world.verifier, world.now)
     pause(world.verifier, lambda: 0.1)
     assert world.mesh.waited == [HELD_RETRY]
+
+
+# --- reports -----------------------------------------------------------------------------------------------------
+
+
+def reports(events: list[Event]) -> list[Report]:
+    received = [each for each in events if isinstance(each, Received)]
+    return [said for each in received for said in each.messages if isinstance(said, Report)]
+
+
+class Reporting(World):
+    """The verifier tells drafter `a` what it counted: how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.reporter = Reporter(self.verifier)
+        Dialled(self.verifier).update(["a"], self.now)
+        self.turn()
+
+    def facts(self) -> Facts:
+        self.asked += 1
+        return Facts({"asked": {"": self.asked}})
+
+    def report(self, seconds: float = 0.0) -> list[int]:
+        """What the drafter hears of it after so long, as the numbers of the reports."""
+        self.now += seconds
+        self.reporter.turn(self.verifier.links, self.now, self.facts)
+        return [each.number for each in reports(self.drafters[0].drain(self.now))]
+
+
+def test_a_new_peer_is_told_at_once_then_once_a_second() -> None:
+    world = Reporting()
+    told = [world.report(seconds) for seconds in (0.0, 0.1, 0.8, 0.2, 0.9, 0.1)]
+    assert (told, world.asked) == ([[1], [], [], [2], [], [3]], 3)
+
+
+def test_a_report_says_whose_it_is_and_holds_the_facts_of_the_links_too() -> None:
+    world = Reporting()
+    world.reporter.turn(world.verifier.links, world.now, world.facts)
+    [report] = reports(world.drafters[0].drain(world.now))
+    assert (report.node_id, report.role, report.number) == ("verifier-0", "verifier", 1)
+    assert report.facts.counters["asked"] == {"": 1}
+    assert report.facts.counters["links_begun"] == {"": 1}
+
+
+def test_what_others_reported_is_passed_on_behind_the_own_report() -> None:
+    world = Reporting()
+    other = Report("drafter-9", "drafter", 5)
+    world.reporter.turn(world.verifier.links, world.now, world.facts, lambda: [other])
+    assert [each.number for each in reports(world.drafters[0].drain(world.now))] == [1, 5]
+
+
+def test_a_peer_that_cannot_be_told_now_hears_the_next_report_and_no_backlog() -> None:
+    world = Reporting()
+    link = world.verifier.links[0]
+    while world.verifier.writable(link):
+        world.verifier.send(link, [word("much")], world.now)
+    told = [world.report()]
+    told += [world.report(1.0), world.report(1.0)]
+    assert told[0] == []
+    assert sum(map(len, told)) == 0
+    world.drafters[0].drain(world.now)
+    world.turn()
+    world.verifier.drain(world.now)
+    assert world.report(1.0) == [4]
+
+
+def test_a_link_that_comes_after_another_is_told_at_once() -> None:
+    world = Reporting()
+    assert (world.report(), world.report(0.1)) == ([1], [])
+    dialled = Dialled(world.verifier)
+    dialled.update(["a"], world.now)
+    dialled.update([], world.now)
+    dialled.update(["a"], world.now)
+    world.turn()
+    assert world.report() == [2]

@@ -2,7 +2,19 @@
 
 from collections.abc import Iterator
 
-from protocol.messages import AnyMessage, DraftClose, Heartbeat, VerifyCommit
+from protocol.messages import (
+    AnyMessage,
+    Done,
+    DraftClose,
+    Emit,
+    Ending,
+    Heartbeat,
+    Sampling,
+    Scored,
+    Statistics,
+    Submit,
+    VerifyCommit,
+)
 from protocol.outbox import BATCH_TOKENS, Outbox
 
 
@@ -93,3 +105,40 @@ def test_a_subject_without_words_leaves_room_for_the_next() -> None:
     outbox.news(5, 1, Story(1, 0))
     outbox.news(5, 2, Story(2))
     assert take(outbox, 5) == [(2, 1)]
+
+
+def test_words_of_one_subject_and_notes_that_do_not_fit_come_first_in_the_next_frame() -> None:
+    outbox = Outbox[int]()
+    half = BATCH_TOKENS // 2
+
+    def tell(number: int) -> Iterator[AnyMessage]:
+        for start in range(3):
+            yield VerifyCommit(number, 1, start, (7,) * half, 4)
+
+    def taken() -> list[tuple[int, int]]:
+        messages = outbox.take(5, tell)
+        return [(each.request, each.start) for each in messages if isinstance(each, VerifyCommit)]
+
+    for number in (1, 2):
+        outbox.news(5, number, number)
+    assert (taken(), outbox.links) == ([(1, 0), (1, 1)], [5])
+    outbox.note(5, VerifyCommit(3, 1, 0, (7,) * half, 4), VerifyCommit(4, 1, 0, (7,) * half, 4))
+    assert taken() == [(1, 2), (3, 0)]
+    assert taken() == [(4, 0), (2, 0)]
+    assert taken() == [(2, 1), (2, 2)]
+    assert outbox.links == []
+
+
+def test_scores_biases_and_histories_have_a_weight_of_their_own() -> None:
+    scored = Scored(-1.0, tuple((token, -2.0) for token in range(20)))
+    heavy: dict[str, AnyMessage] = {
+        "scores": Emit(1, 0, (), "", prompt_logprobs=(scored,) * 2000),
+        "biases": Submit(
+            1, (1,), Ending(1), Sampling(logit_bias=tuple((n, 1.0) for n in range(40_000)))
+        ),
+        "histories": Done(1, 0, "stop", 1, 1, Statistics(history=((1, 0, 1),) * BATCH_TOKENS)),
+    }
+    for name, message in heavy.items():
+        outbox = Outbox[Story]()
+        outbox.note(5, message, message)
+        assert len(outbox.take(5, Story.tell)) == 1, name

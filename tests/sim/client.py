@@ -3,7 +3,19 @@
 from protocol.endpoint import Endpoint
 from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.loop import Dialled, pause
-from protocol.messages import Abort, AnyMessage, Done, Emit, Heartbeat, Refuse, Reset
+from protocol.messages import (
+    Abort,
+    AnyMessage,
+    Done,
+    DraftClose,
+    DraftSync,
+    DraftTailStream,
+    Emit,
+    Refuse,
+    Reset,
+    Submit,
+    VerifyCommit,
+)
 from protocol.process import Command, Peers
 from tests.sim.asks import Ask, Examiner, Setting, State
 from tests.sim.breach import Breach
@@ -100,7 +112,7 @@ class Client:
                 self._examiner.answered(self._by_number[link, message.request], message)
             case Refuse(request=int(request)):
                 self._examiner.refused(self._by_number[link, request], message.code)
-            case Heartbeat():
-                pass
-            case _:
+            case (
+                DraftTailStream() | VerifyCommit() | DraftSync() | DraftClose() | Submit() | Abort()
+            ):
                 raise Breach(f"a front door does not expect {message}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.front.config import FrontConfig
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Failure, Query, Reply
-from orchestrator.front.node import Listener, FrontNode
+from orchestrator.front.node import FrontNode, Listener
 from protocol.endpoint import Endpoint
 from protocol.process import Command
 from tests.sim.asks import Ask, Examiner, Setting, State

@@ -26,7 +26,7 @@ class Edit:
     def edited(self) -> Any:  # noqa: ANN401
         """The function, or the property, compiled again with the edit; a LookupError if it does not fit any more."""
         original = self.original
-        function = original.fget if isinstance(original, property) else original
+        function: Any = original.fget if isinstance(original, property) else original
         source = textwrap.dedent(inspect.getsource(function))
         if source.count(self.old) != 1:
             raise LookupError(f"{self.old!r} is {source.count(self.old)} times in {self.name}")

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from protocol.codec import HEADER, MAGIC, Codec, Kind
-from protocol.config import LinkConfig
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    Abort,
-    AnyMessage,
-    Done,
-    DraftClose,
-    DraftSync,
-    DraftTailStream,
-    Ending,
-    Hello,
-    Submit,
-    VerifyCommit,
-)
 from protocol.process import Drain
+from tests.sim.litter import litter
 from tests.sim.scenario import BEAT, Mode
 from tests.sim.weather import Disturbance
 
@@ -203,50 +188,6 @@ def _move_back(world: World, verifier: VerifierPlace, address: str) -> None:
         verifier.dial((*verifier.peers, address))
 
 
-# --- bytes that are not ours ----------------------------------------------------------------------------
-
-
-def _litter(world: World) -> None:
-    """Frames that nobody of this mesh said; nothing may come of them."""
-    rng = world.rng
-    for _ in range(rng.randint(1, 5)):
-        source = rng.choice(["stranger", *world.scenario.addresses])
-        target = rng.choice(world.scenario.addresses)
-        if source != target:
-            world.network.carry(source, target, _rubbish(rng, source))
-
-
-def _rubbish(rng: random.Random, source: str) -> list[bytes | memoryview]:
-    codec = Codec(LinkConfig())
-    number = rng.getrandbits(64)
-    request = rng.randint(1, 5)
-    words: tuple[AnyMessage, ...] = (
-        DraftTailStream(request, 1, 0, 0, (1, 2, 3)),
-        VerifyCommit(request, 1, 0, (1, 2, 3), 5),
-        DraftSync(90 + request, 1, (1,), (), 5),
-        DraftClose(request, 1),
-        Submit(90 + request, (1,), Ending(3)),
-        Abort(request),
-        Done(request, 0, "stop", 1, 1),
-    )
-    frames = codec.encode(Kind.DATA, number, rng.randint(1, 20), 0, (rng.choice(words),))
-    match rng.randrange(7):
-        case 0:
-            return [rng.randbytes(rng.randint(0, 40)) for _ in range(rng.randint(0, 3))]
-        case 1:
-            return [bytes(frames[0])[:-1], frames[1]]
-        case 2:
-            header = HEADER.pack(MAGIC, PROTOCOL_VERSION + 1, Kind.DATA, 0, number, 1, 0)
-            return [header, frames[1]]
-        case 3:
-            return [frames[0], bytes(frames[1])[: rng.randrange(len(frames[1]))]]
-        case 4:
-            return [frames[0], rng.randbytes(20), *([b""] * rng.randint(0, 400))]
-        case 5 if source == "stranger":
-            return codec.encode(Kind.HELLO, 0, 0, 0, (Hello(number, "front", source),))
-    return frames
-
-
 _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
     Mode.CALM: (_doze,),
     Mode.GENTLE: (
@@ -255,7 +196,7 @@ _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
         partial(_crash, pick=_some_drafter),
         partial(_drain, pick=_some_drafter),
         _move,
-        _litter,
+        litter,
     ),
     Mode.WILD: (
         *[_disturb_speculation] * 3,
@@ -264,6 +205,6 @@ _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
         *[partial(_crash, pick=_some_node)] * 2,
         partial(_drain, pick=_some_node),
         _move,
-        _litter,
+        litter,
     ),
 }

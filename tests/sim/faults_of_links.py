@@ -16,25 +16,33 @@ LINKS: Final[Mapping[str, Fault]] = {
         Channel, "take", "return Reading.OLD", "self.heard_at = now\n        return Reading.OLD"
     ),
     "link number unchecked by the dialler": fault(
-        Dialler, "receive", " and frame.link == self.channel.link", ""
+        Dialler, "receive", " and frame.link == self.channel.link", "", rare=True
     ),
     "link number unchecked by the answerer": fault(
         Answerer, "receive", " or frame.link != self.channel.link", ""
     ),
     "dial unchecked in an answer": fault(
-        Dialler, "_welcome", "welcome.dial == self.dial and ", ""
+        Dialler,
+        "_welcome",
+        "welcome.dial == self.dial and ",
+        "",
+        unseen="the first frame on a link that nobody holds is refused: one more dial",
     ),
     "answer obeyed on a live link": fault(Dialler, "_welcome", " and self.channel is None", ""),
-    "Refuse of another link obeyed": fault(
-        link, "_ends", " and frame.link == channel.link", ""
-    ),
+    "Refuse of another link obeyed": fault(link, "_ends", " and frame.link == channel.link", ""),
     "no Refuse(link)": fault(
-        Answerer, "receive", "return [], [no_link(frame.link)]", "return [], []"
+        Answerer,
+        "receive",
+        "return [], [no_link(frame.link)]",
+        "return [], []",
+        unseen="silence says the same, later",
     ),
-    "Refuse(link) ignored": fault(link, "_ends", "channel is not None and", "False and"),
+    "Refuse(link) ignored": fault(
+        link, "_ends", "channel is not None and", "False and", unseen="silence says the same, later"
+    ),
     "dial not drawn anew": fault(Dialler, "_redial", "self.dial = self._draw()", "pass"),
     "gap without a new dial": fault(
-        Dialler, "receive", 'return self._redial("gap", now), []', "return [], []"
+        Dialler, "receive", 'return self._redial("gap", now), []', "return [], []", rare=True
     ),
     "Hello said once": fault(Dialler, "_hello", "now + self._config.beat", 'float("inf")'),
     "second Hello obeyed": fault(Answerer, "_hello", " or hello.dial != self._dial", " or True"),
@@ -48,7 +56,11 @@ LINKS: Final[Mapping[str, Fault]] = {
     "no heartbeats": fault(Channel, "beat_due", "now >= self.said_at + config.beat", "False"),
     "beats acknowledge beats": fault(Channel, "take", "if frame.kind is Kind.DATA:", "if True:"),
     "no early acknowledgements": fault(
-        Channel, "beat_due", "2 * self.unsaid_frames >= config.window_frames", "False"
+        Channel,
+        "beat_due",
+        "2 * self.unsaid_frames >= config.window_frames",
+        "False",
+        unseen="the next heartbeat acknowledges too: slower",
     ),
     "unsequenced heartbeats": Fault(
         (
@@ -85,18 +97,21 @@ LINKS: Final[Mapping[str, Fault]] = {
         "        if lane.side.channel and lane.side.channel.silent(self._config, now)\n"
         "        for event in self._note(lane.side.tick(now, self.heartbeat)[0], lane)\n"
         "    ]",
+        rare=True,
     ),
     "held frame dropped": fault(Endpoint, "_hold", "lane.held = frames", "pass"),
     "held frame never sent": fault(Endpoint, "_flush", "lane.held is not None", "False"),
-    "held frame survives its link": fault(Endpoint, "_note", "lane.held = None", "pass"),
+    "held frame survives its link": fault(Endpoint, "_note", "lane.held = None", "pass", rare=True),
     "beat behind a held frame counted": fault(
-        Endpoint, "_hold", "lane.side.channel.sent -= 1", "pass"
+        Endpoint, "_hold", "lane.side.channel.sent -= 1", "pass", rare=True
     ),
-    "hung-up peer stays": fault(Endpoint, "hang_up", "self._lanes.pop(peer, None)", "self._lanes.get(peer)"),
+    "hung-up peer stays": fault(
+        Endpoint, "hang_up", "self._lanes.pop(peer, None)", "self._lanes.get(peer)"
+    ),
     "hung-up link stays with the core": fault(
         Endpoint, "hang_up", 'self._note([LinkDown(lane.side.channel.link, "hung up")], lane)', "[]"
     ),
     "removed peer still dialled": fault(
-        Dialled, "update", "if each not in wanted", "if False"
+        Dialled, "update", "if each not in wanted", "if False", rare=True
     ),
 }

@@ -6,18 +6,13 @@ from typing import Final
 from engine.pages import PagePool
 from orchestrator.front.core import FrontCore
 from tests.sim.edits import Fault, fault
-from verifier import core, scheduler
+from verifier import emissions, scheduler
 from verifier.commit import Output
 from verifier.core import VerifierCore
 from verifier.scheduler import Scheduler
 
 SERVING: Final[Mapping[str, Fault]] = {
-    "KV not truncated": fault(
-        VerifierCore,
-        "_commit",
-        "self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)",
-        "pass",
-    ),
+    "KV not truncated": fault(VerifierCore, "_commit", "self.scheduler.pool.truncate(", "("),
     "KV of the anchor taken for computed": fault(
         VerifierCore, "_commit", "len(generation.line) - 1)", "len(generation.line))"
     ),
@@ -47,53 +42,58 @@ SERVING: Final[Mapping[str, Fault]] = {
         "self.running.remove(generation)\n    generation.sequence = None",
     ),
     "preempted row computed": fault(
-        Scheduler, "_place", "self._preempt(victim)", "self.pool.release(victim.sequence)"
+        Scheduler,
+        "_place",
+        "self._preempt(victim)",
+        "self.pool.release(victim.sequence)",
+        rare=True,
     ),
     "drafts beyond the end": fault(Scheduler, "_lengths", "each.output.room - 1", "99"),
     "end drawn before min_tokens": fault(
         scheduler, "_work", "output.end_tokens if", "frozenset() if"
     ),
     "one ban too many": fault(
-        scheduler, "_work", "output.min_tokens - len(output.tokens) - 1)", "output.min_tokens - len(output.tokens))"
+        scheduler,
+        "_work",
+        "output.min_tokens - len(output.tokens) - 1)",
+        "output.min_tokens - len(output.tokens))",
+        rare=True,
     ),
-    "tokens after the end": fault(Output, "commit", "if self.finish:", "if False:"),
+    "tokens after the end": fault(
+        Output, "commit", "if self.finish or not self._allowed(token):", "if False:"
+    ),
     "stop text searched in the last piece only": fault(
-        Output, "_cut_at_stop", "max(0, before + 1 - len(stop))", "before"
+        Output, "_cut_at_stop", "max(0, before - len(stop) + 1)", "before"
     ),
     "half a stop text sent": fault(
         Output, "certain", " - _partial_stop(self.text, self._ending.stop, self._hold)", ""
     ),
-    "tokens sent twice": fault(
-        core, "_emissions", "generation.sent_tokens = len(output.tokens)", "pass"
-    ),
+    "tokens sent twice": fault(emissions, "_emit", "generation.sent_tokens += len(tokens)", "pass"),
     "Done twice": fault(
-        VerifierCore, "_end", "*_emissions(generation), done", "done, *_emissions(generation), done"
+        VerifierCore,
+        "_end",
+        "self._forget(",
+        "self._outbox.note(generation.front, last)\n    self._forget(",
     ),
-    "last Emit lost": fault(VerifierCore, "_end", "*_emissions(generation), done", "done"),
-    "finished choice goes on": fault(
-        VerifierCore, "_end_finished", "if each.output.finish", "if False"
-    ),
-    "Abort ignored": fault(
-        VerifierCore, "_hear_front", 'self._end(generation, "abort", message.reason)', "pass"
-    ),
-    "end keeps its pages": fault(
-        VerifierCore, "_forget", "self.scheduler.remove(generation)", "pass"
-    ),
-    "end keeps its mirror": fault(
-        VerifierCore, "_forget", "self.drafting.unbind(generation, reason)", "pass"
-    ),
-    "front door gone unnoticed": fault(
-        VerifierCore, "_front_down", 'self._forget(generation, "front door gone")', "pass"
-    ),
+    "last Emit lost": fault(VerifierCore, "_end", "*emissions(generation)", "*()"),
+    "finished choice goes on": fault(VerifierCore, "settle", "if each.output.finish", "if False"),
+    "Abort ignored": fault(VerifierCore, "_hear_front", "self._end(", "(", rare=True),
+    "end keeps its pages": fault(VerifierCore, "_forget", "self.scheduler.remove(", "("),
+    "end keeps its mirror": fault(VerifierCore, "_forget", "self.drafting.unbind(", "("),
+    "front door gone unnoticed": fault(VerifierCore, "_front_down", "self._forget(", "("),
     "deadline overlooked": fault(VerifierCore, "plan", "now >= each.deadline", "False"),
     "draining verifier takes requests": fault(
-        VerifierCore, "_submit", "draining=self.draining", "draining=False"
+        VerifierCore, "_submit", "draining=self.draining", "draining=False", rare=True
     ),
-    "choices mixed up": fault(VerifierCore, "_submit", "choice=choice", "choice=0"),
+    "choices mixed up": fault(VerifierCore, "_submit", "submit, choice, now", "submit, 0, now"),
     "lost verifier unnoticed by the front door": fault(
-        FrontCore, "_link_down", "self._fail(ticket, failure)", "()"
+        FrontCore, "_link_down", "self._fail(ticket, failure)", "()", rare=True
     ),
     "client gone unsaid by the front door": fault(
-        FrontCore, "abort", "outbox.append(Abort(ticket, reason))", "pass"
+        FrontCore,
+        "abort",
+        "self._outbox.note(visit.seat.link, Abort(ticket, reason))",
+        "pass",
+        rare=True,
     ),
 }

@@ -7,8 +7,9 @@ from drafter.core import DrafterCore
 from drafter.mirror import Mirror
 from protocol.outbox import Outbox
 from tests.sim.edits import Fault, fault
+from verifier import drafting
 from verifier.drafting import Drafting
-from verifier.roster import Waits
+from verifier.roster import Roster, Waits
 from verifier.tail import DraftTail
 
 SPECULATION: Final[Mapping[str, Fault]] = {
@@ -16,43 +17,62 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "start beyond the line taken": fault(DraftTail, "receive", "row.start > end", "False"),
     "no rewind": fault(DraftTail, "receive", "row.start < self.agreed", "False"),
     "no cut": fault(DraftTail, "_settle", "self.cut = True", "pass"),
-    "cut never ends": fault(DraftTail, "receive", "self.cut = False", "pass"),
-    "base not settling": fault(DraftTail, "receive", "if row.base > self.agreed:", "if False:"),
-    "newest base not kept": fault(DraftTail, "receive", "self.base = max(self.base, row.base)", "pass"),
-    "no length cap": fault(DraftTail, "_check", "row.start + count > row.base + self.granted", "False"),
-    "base beyond the committed": fault(DraftTail, "_check", "row.base > self.committed", "False"),
-    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and"),
-    "confidences not settled": fault(
-        DraftTail, "_settle", "del self.ahead[:same], self.confidences[:same]", "del self.ahead[:same]"
+    "cut never ends": fault(
+        DraftTail,
+        "receive",
+        "self.cut = False",
+        "pass",
+        unseen="whoever answers a cut knows more commits, and a newer base ends it too",
     ),
-    "epoch not compared": fault(Drafting, "_current", " or binding.epoch != epoch", ""),
+    "base not settling": fault(DraftTail, "receive", "if row.base > self.agreed:", "if False:"),
+    "newest base not kept": fault(
+        DraftTail, "receive", "self.base = max(self.base, row.base)", "pass"
+    ),
+    "no length cap": fault(
+        DraftTail, "_check", "row.start + count > row.base + self.granted", "False", rare=True
+    ),
+    "base beyond the committed": fault(DraftTail, "_check", "row.base > self.committed", "False"),
+    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and", rare=True),
+    "confidences not settled": fault(
+        DraftTail,
+        "_settle",
+        "del self.ahead[:same], self.confidences[:same]",
+        "del self.ahead[:same]",
+    ),
+    "epoch not compared": fault(drafting, "_bound", "binding.epoch != epoch", "False", rare=True),
     "epoch not raised": fault(Drafting, "bind", "generation.epoch += 1", "generation.epoch = 1"),
     "link of a row not compared": fault(
-        Drafting, "_current", " or binding.drafter.link != link", ""
+        drafting, "_bound", "binding.drafter.link != link", "False"
     ),
     "close forgotten": fault(Drafting, "unbind", "binding.told is not None", "False"),
     "close of another epoch": fault(Drafting, "unbind", "binding.epoch,", "binding.epoch + 1,"),
     "close after open": fault(
         Outbox,
         "take",
-        "messages: list[AnyMessage] = self._notes.pop(link, [])",
-        "messages = [] if self._news.get(link) else self._notes.pop(link, [])",
+        "waiting = deque(self._notes.pop(link, ()))",
+        "waiting = deque(() if self._news.get(link) else self._notes.pop(link, ()))",
+        rare=True,
     ),
     "fault without close": fault(
         Drafting,
         "row",
-        'self.unbind(generation, "fault")',
-        "generation.binding = None\n        binding.drafter.bound -= 1",
+        "self.unbind(",
+        'setattr(binding.drafter, "bound", binding.drafter.bound - 1), setattr(known, "binding", None), (',
+        rare=True,
     ),
     "no wait after refusal": fault(Waits, "over", "now >= self.until", "True or self.until"),
-    "waits do not double": fault(Waits, "refused", "2 * before", "FIRST_WAIT"),
+    "waits do not double": fault(Waits, "refused", "2 * before", "FIRST_WAIT", rare=True),
     "requests stay bound at a dead link": fault(
         Drafting, "link_down", "generation.binding = None", "pass"
     ),
     "told again and again": fault(Drafting, "tell", "binding.told = len(output)", "pass"),
     "grant not remembered": fault(Drafting, "tell", "binding.tail.grant(max_ahead)", "pass"),
     "drained drafter chosen": fault(
-        Drafting, "heard", "self.roster.heard(link, heartbeat)", "pass"
+        Roster,
+        "heard",
+        'message.state == "draining"',
+        "False",
+        unseen="the drafter refuses by itself: a longer wait",
     ),
     "Refuse without epoch": fault(DrafterCore, "_refuse", "epoch=epoch", "epoch=0"),
     "no Refuse(unknown)": fault(
@@ -60,22 +80,39 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "_commit",
         'self._refuse(link, commit.request, commit.epoch, "unknown", "no such mirror")',
         "pass",
+        unseen="a mirror goes only with its link or with a refusal that was said before",
     ),
     "mirror of another epoch takes commits": fault(
-        DrafterCore, "_commit", " or mirror.epoch != commit.epoch", ""
+        DrafterCore,
+        "_commit",
+        " or mirror.epoch != commit.epoch",
+        "",
+        unseen="links keep order, so nothing of an older epoch arrives behind a newer one's",
     ),
     "old mirrors kept at a new dial": fault(
         DrafterCore, "handle", "self._mirrors.pop(event.link, {}).values()", "()"
     ),
-    "closed mirror stays hungry": fault(DrafterCore, "_drop", "self._hungry.pop(mirror, None)", "pass"),
+    "closed mirror stays hungry": fault(
+        DrafterCore, "_drop", "self._hungry.pop(mirror, None)", "pass"
+    ),
     "closed mirror keeps its news": fault(
-        DrafterCore, "_drop", "self._outbox.forget(mirror.link, mirror.request)", "pass"
+        DrafterCore, "_drop", "self._outbox.forget(mirror.link, mirror.request)", "pass", rare=True
     ),
-    "DraftClose ignored": fault(DrafterCore, "_message", "self._close(mirror)", "pass"),
+    "DraftClose ignored": fault(DrafterCore, "_message", "self._close(", "("),
     "DraftClose of any epoch": fault(
-        DrafterCore, "_message", "mirror.epoch == message.epoch", "True"
+        DrafterCore,
+        "_message",
+        "mirror.epoch == message.epoch",
+        "True",
+        unseen="links keep order, so nothing of an older epoch arrives behind a newer one's",
     ),
-    "second mirror beside the first": fault(DrafterCore, "_open", "self._close(former)", "pass"),
+    "second mirror beside the first": fault(
+        DrafterCore,
+        "_open",
+        "self._close(",
+        "(",
+        unseen="a close is always said before the next opening",
+    ),
     "more mirrors than allowed": fault(
         DrafterCore, "_open", "len(self) >= self._config.max_requests", "False"
     ),

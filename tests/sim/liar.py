@@ -20,6 +20,7 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.process import Command, Stop
+from tests.sim.breach import holds
 
 EVERY = 0.015
 CODES = ("unknown", "full", "context", "draining", "link", "", "x" * 40)
@@ -29,7 +30,12 @@ class Liar:
     """Takes requests like a drafter. `manners` (0 to 1) is how often a row is such that it must be believed."""
 
     def __init__(
-        self, endpoint: Endpoint, clock: Callable[[], float], rng: random.Random, manners: float, vocabulary: int
+        self,
+        endpoint: Endpoint,
+        clock: Callable[[], float],
+        rng: random.Random,
+        manners: float,
+        vocabulary: int,
     ) -> None:
         self.endpoint = endpoint
         self.stopped = False
@@ -59,8 +65,12 @@ class Liar:
         if now >= self._next:
             self._next = now + EVERY
             for link in self._known:
-                self.endpoint.send(link, [self._say(link) for _ in range(self._rng.randint(1, 3))], now)
-            self.endpoint.heartbeat = Heartbeat(self._rng.choice(("ready", "ready", "draining", "?")))
+                self.endpoint.send(
+                    link, [self._say(link) for _ in range(self._rng.randint(1, 3))], now
+                )
+            self.endpoint.heartbeat = Heartbeat(
+                self._rng.choice(("ready", "ready", "draining", "?"))
+            )
         return False
 
     def pause(self) -> None:
@@ -69,6 +79,8 @@ class Liar:
     def _hear(self, link: int, message: AnyMessage) -> None:
         match message:
             case DraftSync():
+                others = [each for each in self.open if each[:2] == (link, message.request)]
+                holds(not others, "a mirror was opened beside another:", others, message)
                 self.open.add((link, message.request, message.epoch))
                 self._known[link][message.request] = (message.epoch, len(message.output))
             case VerifyCommit():

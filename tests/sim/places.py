@@ -16,8 +16,11 @@ FOREVER = float("inf")
 class Node(Protocol):
     """A loop that takes turns."""
 
-    endpoint: Endpoint
-    stopped: bool
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def stopped(self) -> bool: ...
 
     def command(self, command: Command) -> None: ...
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from drafter.core import DrafterCore
@@ -11,7 +9,7 @@ from drafter.node import DrafterNode
 from engine.pages import PagePool
 from protocol.endpoint import Endpoint
 from protocol.link import Identity
-from protocol.messages import AnyMessage, DraftSync, Limits
+from protocol.messages import Limits
 from protocol.process import Peers
 from tests.sim.asks import Ask, Setting
 from tests.sim.client import Client
@@ -21,11 +19,10 @@ from tests.sim.model import END, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import HashProposer
 from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Kind
+from tests.sim.watch import WatchedDrafting
 from verifier.admission import Admission
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
-from verifier.drafting import Drafting
-from verifier.generation import Generation
 from verifier.node import VerifierNode
 from verifier.planner import Fixed
 from verifier.step import Step
@@ -34,29 +31,11 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
-class WatchedDrafting(Drafting):
-    """The verifier's drafting, and a record of what it did: who was told to open how often, who was faulted."""
-
-    def watch(self) -> None:
-        self.syncs: Counter[tuple[int, int]] = Counter()  # (request, link): DraftSyncs
-        self.faulted: list[str] = []  # node ids
-
-    def unbind(self, generation: Generation, reason: str) -> None:
-        if reason == "fault" and generation.binding is not None:
-            self.faulted.append(generation.binding.drafter.node_id)
-        super().unbind(generation, reason)
-
-    def tell(self, generation: Generation) -> Iterator[AnyMessage]:
-        for message in super().tell(generation):
-            if isinstance(message, DraftSync) and generation.binding is not None:
-                self.syncs[generation.id, generation.binding.drafter.link] += 1
-            yield message
-
-
 class VerifierPlace(Place):
     """A verifier over the hash model. `peers` are the drafters it is told to dial.
 
-    `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked.
+    `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked,
+    `last_id` the newest request when it began to drain.
     """
 
     core: VerifierCore
@@ -69,6 +48,7 @@ class VerifierPlace(Place):
         self.peers = tuple(world.scenario.drafters)
         self.decoding: dict[int, int] = {}
         self.tails: dict[int, tuple[float, ...]] = {}
+        self.last_id: int | None = None
         self._world = world
 
     def build(self, mesh: SimMesh) -> Node:
@@ -83,10 +63,10 @@ class VerifierPlace(Place):
             planner,
             ToyDetokenizer,
         )
-        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters)
-        self.drafting.watch()
+        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, world.clock)
         self.core.drafting = self.drafting
         self.tails.clear()
+        self.last_id = None
         worker = HashWorker(world.chain, pool.pages, pool.page_size, world.forward, self._steps)
         identity = Identity("verifier", self.address, limits=Limits(CONTEXT))
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
@@ -154,7 +134,7 @@ class FrontPlace(Place):
             chain=world.chain,
             pick=world.rng.randrange,
             excused=lambda verifier: world.excused(self.address, verifier),
-            hindered=lambda verifier: world.dozed or world.excused(self.address, verifier),
+            hindered=lambda verifier: world.hindered(self.address, verifier),
             answered=world.answered,
         )
         door = Door if self._real else Client

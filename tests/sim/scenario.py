@@ -87,19 +87,15 @@ def invent(rng: random.Random) -> Scenario:
     config = _verifier(rng, page_size)
     frames = rng.choice((2, 3, 8, 64))
     links = {
-        address: LinkConfig(
-            beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames
-        )
+        address: LinkConfig(beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames)
         for address in (*verifiers, *drafters, *fronts)
     }
     vocabulary = rng.choice((3, 8, 40))
     letters = rng.choice((vocabulary, 2))
-    prompts = [
-        tuple(rng.randrange(letters) for _ in range(rng.randint(1, 20))) for _ in range(3)
-    ]
+    prompts = [tuple(rng.randrange(letters) for _ in range(rng.randint(1, 20))) for _ in range(3)]
     return Scenario(
         mode=mode,
-        verifiers={address: config for address in verifiers},
+        verifiers=dict.fromkeys(verifiers, config),
         drafters={address: _drafter(rng, address) for address in drafters},
         fronts={
             address: _front(rng, _asks(rng, vocabulary, prompts, config, storm))
@@ -118,11 +114,12 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
         model=Path("hash"),
         page_size=page_size,
         planner=PlannerConfig(
-            draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)), patience=rng.choice((0.0, 0.002, 0.02, 0.02))
+            draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)),
+            patience=rng.choice((0.0, 0.002, 0.02, 0.02)),
         ),
         scheduler=SchedulerConfig(
             max_running=rng.choice((1, 3, 6, 16)),
-            max_waiting=rng.choice((3, 80, 80, 80)),
+            max_waiting=rng.choice((9, 80, 80, 80)),
             max_chunk=rng.choice((16, 16, 32, 128)),
         ),
     )
@@ -164,13 +161,24 @@ def _asks(
     storm: float,
 ) -> list[Ask]:
     count, spread = rng.randint(3, 8), rng.choice((storm, storm, 0.02))
-    return [_ask(rng, vocabulary, number + 1, prompts, config, spread) for number in range(count)]
+    return [
+        _ask(
+            number + 1,
+            rng=rng,
+            vocabulary=vocabulary,
+            prompts=prompts,
+            config=config,
+            spread=spread,
+        )
+        for number in range(count)
+    ]
 
 
 def _ask(
+    number: int,
+    *,
     rng: random.Random,
     vocabulary: int,
-    number: int,
     prompts: list[tuple[int, ...]],
     config: VerifierConfig,
     spread: float,

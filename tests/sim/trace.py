@@ -1,12 +1,14 @@
 """What happened, in words: frames are kept as they were sent and only decoded to be read."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from protocol.codec import Codec
 from protocol.config import LinkConfig
 from protocol.errors import PeerError
 from protocol.mesh import Frames
+
+WIDTH: Final = 400
 
 Entry = tuple[float, str, str, Frames]
 """(time, from, to, frames), or (time, text, "", ())."""
@@ -16,7 +18,8 @@ def told(entries: Iterable[Entry]) -> Iterator[str]:
     """A line for each entry."""
     codec = Codec(LinkConfig())
     for time, source, target, frames in entries:
-        yield f"{time:9.4f}  {source if not target else _frame(codec, source, target, frames)}"
+        line = source if not target else _frame(codec, source, target, frames)
+        yield f"{time:9.4f}  {line[:WIDTH]}"
 
 
 def _frame(codec: Codec, source: str, target: str, frames: Frames) -> str:

@@ -9,14 +9,16 @@ from itertools import count
 
 from protocol.local_mesh import LocalNetwork
 from protocol.mesh import Frames
-from tests.sim.breach import Breach
 from tests.sim.asks import Ask
-from tests.sim.invariants import check_drafter, check_verifier, check_window, watch_step
+from tests.sim.breach import Breach
+from tests.sim.drafter_rules import check_drafter
+from tests.sim.link_rules import check_links
 from tests.sim.model import Chain
 from tests.sim.places import FOREVER, Place
 from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
 from tests.sim.scenario import ROOMY, Kind, Scenario, invent
 from tests.sim.trace import Entry
+from tests.sim.verifier_rules import check_verifier, watch_step
 from tests.sim.weather import Weather, on_grid
 from verifier.step import Step
 
@@ -33,6 +35,7 @@ class World:
         self.turns = 0
         self.frames = 0  # that nodes sent
         self.dozed = False
+        self.numbers: set[int] = set()  # every dial and link that was drawn
         self.trace: deque[Entry] = deque(maxlen=remember)
         self.answered: dict[tuple[int, int], Ask] = {}  # by (link, request)
         self.scenario: Scenario = invent(self.rng)
@@ -75,7 +78,9 @@ class World:
 
     def number(self) -> int:
         """A dial or a link."""
-        return self.rng.getrandbits(64)
+        number = self.rng.getrandbits(64)
+        self.numbers.add(number)
+        return number
 
     def sent(self, source: str, target: str, frames: Frames) -> None:
         self.frames += 1
@@ -104,9 +109,15 @@ class World:
 
     def excused(self, one: str, other: str) -> bool:
         """Whether a fault may have ended their link; any link, if it is nobody's."""
-        if not other or self.scenario.bound < ROOMY:  # one sender's delayed messages fill the inbox for all
+        if (
+            not other or self.scenario.bound < ROOMY
+        ):  # one sender's delayed messages fill the inbox for all
             return not self.untouched
         return frozenset({one, other}) in self._tainted
+
+    def hindered(self, one: str, other: str) -> bool:
+        """Whether anything may have kept them from answering each other at once."""
+        return self.dozed or self.excused(one, other)
 
     @property
     def untouched(self) -> bool:
@@ -152,7 +163,7 @@ class World:
             check_verifier(self, place, ran=ran)
         elif isinstance(place, DrafterPlace) and place.honest:
             check_drafter(self, place)
-        check_window(place)
+        check_links(self, place)
         if place.spinning:
             raise Breach(f"{place.address} takes turns for nothing")
         if place.node is not None and place.node.stopped:

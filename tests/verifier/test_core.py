@@ -28,6 +28,7 @@ from protocol.messages import (
     Statistics,
     VerifyCommit,
 )
+from tests import identities
 from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
@@ -117,6 +118,7 @@ class Rig:
     def check(self) -> None:
         """What must hold after every step."""
         core = self.core
+        identities.check(core.facts())
         generations = list(core._generations.values())
         held = {page for each in generations if each.sequence for page in each.sequence.pages}
         assert core.scheduler.pool.free + len(held) == self.pages
@@ -168,7 +170,7 @@ def test_a_request_is_answered_token_by_token_and_ends_once() -> None:
         [Emit(1, 0, (5,), "f", (False,))],
         [
             Emit(1, 0, (6,), "g", (False,)),
-            Done(1, 0, "length", 3, 3, Statistics(3, 0, 0, 0)),
+            Done(1, 0, "length", 3, 3, Statistics(3, history=((0, 0, 3),))),
         ],
     ]
     assert (rig.step(), rig.empty, rig.core.idle) == ([], True, True)
@@ -181,7 +183,7 @@ def test_a_front_door_that_reads_late_hears_all_of_it_in_one_message() -> None:
         rig.step()
     assert rig.says(FRONT) == [
         Emit(1, 0, (4, 5, 6), "efg", (False, False, False)),
-        Done(1, 0, "length", 3, 3, Statistics(3, 0, 0, 0)),
+        Done(1, 0, "length", 3, 3, Statistics(3, history=((0, 0, 3),))),
     ]
     assert rig.says(FRONT) == []
 
@@ -264,7 +266,7 @@ def test_right_drafts_save_steps_and_change_no_text() -> None:
         heard += fast.says(FRONT)
     expected = plain.run(10)
     assert (tokens(heard), text(heard), steps) == (tokens(expected), text(expected), 3)
-    assert done(heard).statistics == Statistics(3, 6, 6, 0)
+    assert done(heard).statistics == Statistics(3, 6, 6, 0, ((0, 0, 1), (3, 3, 2)))
 
 
 def test_wrong_drafts_cost_nothing_but_their_rows() -> None:
@@ -275,7 +277,9 @@ def test_wrong_drafts_cost_nothing_but_their_rows() -> None:
         rig.says(DRAFTER)
         rig.tail(committed, committed, 80, 81)
         heard += rig.turn()
-    assert (tokens(heard), done(heard).statistics) == ([4, 5, 6, 7], Statistics(4, 3, 0, 0))
+    assert tokens(heard) == [4, 5, 6, 7]
+    rounds = ((0, 0, 1), (2, 0, 1), (1, 0, 1), (0, 0, 1))
+    assert done(heard).statistics == Statistics(4, 3, 0, 0, rounds)
 
 
 def test_commits_that_were_not_told_are_told_in_one_message() -> None:
@@ -560,7 +564,7 @@ def test_a_refusal_of_an_earlier_epoch_is_not_obeyed() -> None:
     rig.hear(SECOND, Refuse("unknown", "late", 1, 1))
     rig.hear(DRAFTER, Refuse("unknown", "late", 1, 2))
     assert rig.core._generations[1].binding is not None
-    assert rig.core.counters["rows_other_epoch"] == 2
+    assert rig.core.counters["refused_stale"] == 2
 
 
 def test_a_mirror_that_the_drafter_lost_is_opened_again_with_all_that_was_committed() -> None:
@@ -654,7 +658,7 @@ def test_a_cancelled_request_frees_everything_and_says_its_last_words() -> None:
     rig.hear(FRONT, Abort(1, "client gone"))
     assert rig.says(FRONT) == [
         Emit(1, 0, (), "gh"),
-        Done(1, 0, "abort", 3, 4, Statistics(4, 0, 0, 0), "client gone"),
+        Done(1, 0, "abort", 3, 4, Statistics(4, history=((0, 0, 4),)), "client gone"),
     ]
     assert rig.says(DRAFTER) == [DraftClose(1, 1, "abort")]
     assert (rig.empty, rig.step()) == (True, [])
@@ -726,7 +730,9 @@ def test_a_request_past_its_deadline_ends() -> None:
     assert rig.core.deadline(rig.now) == 0.5
     rig.now = 0.5
     assert rig.step() == []
-    assert done(rig.says(FRONT)) == Done(1, 0, "abort", 3, 1, Statistics(1), "deadline")
+    assert done(rig.says(FRONT)) == Done(
+        1, 0, "abort", 3, 1, Statistics(1, history=((0, 0, 1),)), "deadline"
+    )
     assert rig.empty
 
 

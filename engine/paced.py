@@ -1,0 +1,49 @@
+"""An engine that gives way: warmed up before it serves, and down to one thread while others need its cores."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+
+from engine.runner import Engine, Forward, Row
+from engine.threads import Team
+
+WARM_UP: Final = (1, 9, 64, 128, 256)
+"""Sizes of the first forwards: they cost several times what later ones do, and teach what one thread takes."""
+
+
+class PacedEngine:
+    """The same forwards; between them, the number of threads follows `engine.threads.Team`.
+
+    Sums that are split over threads may round differently, so bfloat16 near ties may fall otherwise.
+    """
+
+    def __init__(
+        self, engine: Engine, threads: int, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.team = Team(threads)
+        self._engine = engine
+        self._clock = clock
+
+    def warm_up(self) -> None:
+        """Run forwards of all sizes on pages that nobody holds yet."""
+        config = self._engine.config
+        sizes = [
+            size
+            for size in WARM_UP
+            if size <= min(config.max_context, config.pages * config.page_size)
+        ]
+        self.team.alone(2 * len(sizes))
+        for size in (*sizes, *sizes, *sizes[:2]):
+            pages = range(-(-size // config.page_size))
+            self.forward([Row([0] * size, 0, list(pages), 1)])
+
+    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+        """See `engine.runner.Engine.forward`."""
+        if torch.get_num_threads() != self.team.threads:
+            torch.set_num_threads(self.team.threads)
+        began = self._clock()
+        result = self._engine.forward(rows, hidden)
+        self.team.ran(sum(len(row.tokens) for row in rows), self._clock() - began)
+        return result

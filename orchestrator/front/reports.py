@@ -1,0 +1,62 @@
+"""What nodes reported of themselves, as far as the front door knows. Pure.
+
+A verifier says in one frame what it counted and what its drafters told it. A node that several links tell of is listed
+once, by its newest report: that only ever grows until the node is a new process.
+"""
+
+from collections.abc import Iterable
+
+from orchestrator.front.core import FrontCore
+from protocol.facts import level, one, under
+from protocol.link import Event, LinkDown, LinkUp, Received
+from protocol.messages import Facts, Report
+
+
+class Reports:
+    """By the link over which they came; a link that is over takes its reports along."""
+
+    def __init__(self) -> None:
+        self._verifiers: dict[int, str] = {}  # link: node id
+        self._by_link: dict[int, list[Report]] = {}
+
+    def handle(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case LinkUp(role="verifier"):
+                    self._verifiers[event.link] = event.node_id
+                case LinkDown():
+                    self._verifiers.pop(event.link, None)
+                    self._by_link.pop(event.link, None)
+                case Received() if event.link in self._verifiers:
+                    for message in event.messages:
+                        if isinstance(message, Report):
+                            self._take(event.link, message)
+
+    def _take(self, link: int, report: Report) -> None:
+        """A verifier's own, or that of a drafter after it."""
+        if report.role == "drafter":
+            self._by_link.setdefault(link, []).append(report)
+        elif (report.role, report.node_id) == ("verifier", self._verifiers[link]):
+            self._by_link[link] = [report]
+
+    def newest(self) -> list[Report]:
+        """One report of each node."""
+        found: dict[tuple[str, str], Report] = {}
+        for reports in self._by_link.values():
+            for report in reports:
+                name = (report.role, report.node_id)
+                if name not in found or found[name].number < report.number:
+                    found[name] = report
+        return list(found.values())
+
+
+def facts(core: FrontCore) -> Facts:
+    """What the front door itself counted."""
+    status, counters = core.status(), core.counters
+    return Facts(
+        counters={
+            "failed": under("failed_", counters),
+            "messages_unexpected": one(counters["messages_unexpected"]),
+        },
+        gauges={"in_flight": level(status.in_flight), "verifiers": level(status.verifiers)},
+    )

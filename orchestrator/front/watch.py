@@ -1,0 +1,67 @@
+"""What the front door offers to those who watch: a page of metrics, on the API's port or one of its own, and traces."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from orchestrator.front.config import FrontConfig
+from orchestrator.front.generation import Door
+from orchestrator.front.metrics import Metrics
+from orchestrator.front.node import FrontNode
+from orchestrator.front.server import Server, server
+from protocol.runtime import traces_wanted
+
+METRICS: Final = "/metrics"
+
+
+class Watch:
+    """Made before the app, which speaks with `door`; `around` is what is served in the end."""
+
+    def __init__(self, config: FrontConfig, node: FrontNode) -> None:
+        self._config = config
+        self._metrics = Metrics(node.reports, config.name, config.metrics_prefix)
+        self._page: Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self.door: Door = node
+        self._traces = None
+        if traces_wanted(config.otlp_traces_endpoint):
+            from orchestrator.front import tracing  # noqa: PLC0415
+            from protocol.tracing import exporter  # noqa: PLC0415
+
+            self._traces = tracing.provider(config.node_id, exporter(config.otlp_traces_endpoint))
+            self.door = tracing.TracedDoor(node)
+
+    def around(self, app: FastAPI) -> ASGIApp:
+        """The app with what is watched of it."""
+        if self._config.metrics_open:
+            app.add_route(METRICS, self._metrics.answer, methods=["GET"])
+        if self._traces is None:
+            return app
+        from orchestrator.front.tracing import Traced  # noqa: PLC0415
+
+        return Traced(app, self._traces, self._config.name)
+
+    def start(self, listening: socket.socket | None) -> None:
+        """Serve the page on a port of its own too, if there is one."""
+        if listening is None:
+            return
+        page = Starlette(routes=[Route(METRICS, self._metrics.answer)])
+        self._page = server(page)
+        self._serving = asyncio.create_task(self._page.serve([listening]))
+
+    async def close(self) -> None:
+        """Send the last spans, within a bound; stop the page."""
+        if self._page is not None and self._serving is not None:
+            self._page.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await self._serving
+        if self._traces is not None:
+            from protocol.tracing import close  # noqa: PLC0415
+
+            await asyncio.to_thread(close, self._traces.shutdown)

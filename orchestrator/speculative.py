@@ -1,0 +1,155 @@
+"""vLLM's `--speculative-config`, word for word: what its keys are called here, and which of them mean nothing here."""
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from orchestrator.settings import ConfigError, given
+
+FLAG: Final = "--speculative-config"
+METHODS: Final[Mapping[str, str]] = {
+    "draft_model": "standalone",
+    "ngram": "ngram",
+    "suffix": "suffix",
+}
+"""vLLM's names of methods, and ours."""
+
+UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
+    "attention_backend": (None,),
+    "code_revision": (None,),
+    "disable_eagle_block_drop": (False,),
+    "disable_padded_drafter_batch": (False,),
+    "draft_load_config": (None,),
+    "draft_sample_method": ("greedy",),
+    "draft_tensor_parallel_size": (None, 1),
+    "dspark_draft_topk": (None,),
+    "enable_adaptive_verification": (False,),
+    "enforce_eager": (None, True, False),
+    "index_share_for_mtp_iteration": (None,),
+    "kv_cache_dtype": (None, "auto"),
+    "moe_backend": (None,),
+    "num_speculative_tokens_per_batch_size": (None,),
+    "parallel_drafting": (False,),
+    "quantization": (None,),
+    "rejection_sample_method": ("standard",),
+    "revision": (None,),
+    "synthetic_acceptance_length": (None,),
+    "synthetic_acceptance_rates": (None,),
+    "tensor_parallel_size": (None,),
+    "use_heterogeneous_vocab": (False,),
+    "use_local_argmax_reduction": (False,),
+}
+"""Keys that are known but have no meaning here, with the values that ask for nothing."""
+
+OTHER_METHODS: Final = frozenset(
+    {"custom_class", "dflash", "dspark", "eagle", "eagle3", "extract_hidden_states", "medusa"}
+    | {"mlp_speculator", "mtp", "ngram_gpu"}
+)
+
+
+class SpeculativeConfig(BaseModel):
+    """The keys that mean something here."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    method: str | None = None
+    model: str | None = None
+    num_speculative_tokens: int | None = Field(None, ge=1, le=256)
+    max_model_len: int | None = Field(None, ge=1)
+    prompt_lookup_max: int | None = Field(None, ge=1)
+    prompt_lookup_min: int | None = Field(None, ge=1)
+    suffix_decoding_max_cached_requests: int | None = Field(None, ge=0)
+    suffix_decoding_max_spec_factor: float | None = Field(None, gt=0)
+    suffix_decoding_max_tree_depth: int | None = Field(None, ge=1)
+    suffix_decoding_min_token_prob: float | None = Field(None, ge=0, le=1)
+
+    @property
+    def named(self) -> str:
+        """The method, as vLLM calls it; a model alone is a draft model."""
+        return self.method or ("draft_model" if self.model else "")
+
+    @model_validator(mode="after")
+    def _agrees(self) -> "SpeculativeConfig":
+        if not self.named:
+            raise ValueError("method: it must be said, or a model")
+        if self.named not in METHODS:
+            known = f"there is {', '.join(sorted(METHODS))}"
+            kind = "not supported" if self.named in OTHER_METHODS else "no method"
+            raise ValueError(f"method: {self.named!r} is {kind}; {known}")
+        if self.named != "draft_model" and self.model not in {None, self.named, f"[{self.named}]"}:
+            raise ValueError(f"model: {self.named} has none")
+        for name in self.model_fields_set:
+            owner = _OWNERS.get(name.partition("_")[0])
+            if owner not in {None, self.named} and getattr(self, name) is not None:
+                raise ValueError(f"{name}: only with method {owner}")
+        if self.suffix_decoding_max_cached_requests:
+            text = "counts requests; drafter.suffix.store_tokens counts tokens"
+            raise ValueError(f"suffix_decoding_max_cached_requests: {text}; only 0 is supported")
+        if (self.prompt_lookup_min or 1) > (self.prompt_lookup_max or self.prompt_lookup_min or 1):
+            raise ValueError("prompt_lookup_min: it is more than prompt_lookup_max")
+        return self
+
+
+_OWNERS: Final[Mapping[str, str]] = {"prompt": "ngram", "suffix": "suffix"}
+"""Which method a key belongs to, by how it begins."""
+
+
+def merged(flags: Mapping[str, Any], text: str | None) -> Mapping[str, Any]:
+    """The flags with what vLLM's one says; a ConfigError where both say the same thing."""
+    if text is None:
+        return flags
+    ours = settings(text)
+    for name in ours:
+        if flags.get(name) is not None:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} and {FLAG} say the same thing: leave one of them out")
+    return {**flags, **ours}
+
+
+def settings(text: str) -> Mapping[str, Any]:
+    """Our configuration for what was said; a ConfigError names the key at fault."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{FLAG} is no JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise ConfigError(f"{FLAG} is no JSON object")
+    for name in said.keys() - SpeculativeConfig.model_fields.keys():
+        if name not in UNSUPPORTED:
+            near = get_close_matches(name, [*SpeculativeConfig.model_fields, *UNSUPPORTED], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{FLAG}: there is no key {name!r}{hint}")
+        if not any(
+            type(said[name]) is type(one) and said[name] == one for one in UNSUPPORTED[name]
+        ):
+            raise ConfigError(f"{FLAG}: {name} {said[name]!r} is not supported")
+        del said[name]
+    try:
+        return given(_ours(SpeculativeConfig.model_validate(said)))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        path = "".join(f"{part}: " for part in fault["loc"])
+        raise ConfigError(f"{FLAG}: {path}{fault['msg'].removeprefix('Value error, ')}") from error
+
+
+def _ours(said: SpeculativeConfig) -> dict[str, Any]:
+    ngram: dict[str, Any] = {
+        "min_match": said.prompt_lookup_min or (said.prompt_lookup_max and 1),
+        "max_match": said.prompt_lookup_max or said.prompt_lookup_min,
+    }
+    suffix: dict[str, Any] = {
+        "max_match": said.suffix_decoding_max_tree_depth,
+        "factor": said.suffix_decoding_max_spec_factor,
+        "offset": None if said.suffix_decoding_max_spec_factor is None else 0.0,
+        "min_probability": said.suffix_decoding_min_token_prob,
+        "store_tokens": said.suffix_decoding_max_cached_requests,
+    }
+    return {
+        "method": METHODS[said.named],
+        "draft": said.model if said.named == "draft_model" else None,
+        "draft_length": said.num_speculative_tokens,
+        "drafter": {"context": said.max_model_len, "ngram": ngram, "suffix": suffix},
+    }

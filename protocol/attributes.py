@@ -1,0 +1,78 @@
+"""The names that spans and their attributes bear. Those of OpenTelemetry's GenAI conventions are still in development
+there (semantic-conventions-genai), so they are written out here, once.
+"""
+
+from typing import Final
+
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
+
+# --- spans ------------------------------------------------------------------------------------------------------
+
+CHOICE: Final = "verifier choice"
+"""One choice of a request on its verifier; below it `QUEUE`, `PREFILL` and `DECODE`."""
+QUEUE: Final = "queue"
+PREFILL: Final = "prefill"
+DECODE: Final = "decode"
+VERIFY: Final = "verify"
+"""A request's part in one step: its window, and what came of it."""
+STEP: Final = "verify step"
+"""One forward for all requests that take part; linked with each of theirs that is traced."""
+MIRROR: Final = "drafter mirror"
+"""A request on a drafter; below it a `DRAFT` for every committed prefix that it drafted from."""
+DRAFT: Final = "draft"
+
+# --- general conventions ------------------------------------------------------------------------------------------
+
+HTTP_METHOD: Final = "http.request.method"
+HTTP_ROUTE: Final = "http.route"
+HTTP_STATUS: Final = "http.response.status_code"
+URL_PATH: Final = "url.path"
+URL_SCHEME: Final = "url.scheme"
+CLIENT_ADDRESS: Final = "client.address"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+ERROR_TYPE: Final = "error.type"
+
+# --- GenAI --------------------------------------------------------------------------------------------------------
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+REQUEST_SEED: Final = "gen_ai.request.seed"
+REQUEST_STOP: Final = "gen_ai.request.stop_sequences"
+REQUEST_CHOICES: Final = "gen_ai.request.choice.count"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_FINISH: Final = "gen_ai.response.finish_reasons"
+RESPONSE_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+
+# --- speculation: our own -------------------------------------------------------------------------------------------
+
+CHOICE_INDEX: Final = "spec.choice"
+ROUND: Final = "spec.round"
+ROUNDS: Final = "spec.rounds"
+DRAFTED: Final = "spec.drafted"
+ACCEPTED: Final = "spec.accepted"
+EMITTED: Final = "spec.emitted"
+PLAIN_REASON: Final = "spec.plain.reason"
+"""Why a round had no drafts."""
+PLAIN_ROUNDS: Final = "spec.plain.rounds"
+EPOCH: Final = "spec.epoch"
+BASE: Final = "spec.base"
+"""Output tokens that were known to be committed."""
+GUESSES: Final = "spec.guesses"
+DRAFTER: Final = "spec.drafter"
+VERIFIER: Final = "spec.verifier"
+METHOD: Final = "spec.method"
+PREEMPTIONS: Final = "spec.preemptions"
+STEP_ROWS: Final = "spec.step.rows"
+STEP_TOKENS: Final = "spec.step.tokens"
+END: Final = "spec.end"
+"""How a choice or a mirror ended."""

@@ -1,0 +1,48 @@
+"""How long it takes from one node's loop to another's and back, told by the times that heartbeats carry. Pure.
+
+Each side only ever subtracts times of its own clock; what it hears of the other's is sent back as it came.
+"""
+
+from typing import Final
+
+from msgspec import structs
+
+from protocol.messages import Heartbeat
+
+SMOOTHING: Final = 0.25
+LONGEST: Final = 60.0
+"""Seconds: whoever claims that a beat was longer under way is not believed."""
+MICRO: Final = 1_000_000
+
+
+class RoundTrip:
+    """One link's; `seconds` is None until an answer came."""
+
+    __slots__ = ("_echo", "_heard_at", "said_at", "seconds")
+
+    def __init__(self, now: float) -> None:
+        self.seconds: float | None = None
+        self.said_at = now
+        self._echo = 0
+        self._heard_at = now
+
+    def stamp(self, heartbeat: Heartbeat, now: float) -> Heartbeat:
+        """The heartbeat as it is said now."""
+        self.said_at = now
+        held = int((now - self._heard_at) * MICRO) if self._echo else 0
+        return structs.replace(heartbeat, sent=int(now * MICRO), echo=self._echo, held=max(0, held))
+
+    def heard(self, heartbeat: Heartbeat, now: float) -> None:
+        """The peer's heartbeat came."""
+        self._echo = heartbeat.sent
+        self._heard_at = now
+        if not heartbeat.echo:
+            return
+        seconds = now - (heartbeat.echo + heartbeat.held) / MICRO
+        if not -LONGEST <= seconds <= LONGEST:
+            return
+        seconds = max(0.0, seconds)  # what was rounded may fall below
+        if self.seconds is None:
+            self.seconds = seconds
+        else:
+            self.seconds += SMOOTHING * (seconds - self.seconds)

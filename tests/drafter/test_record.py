@@ -1,0 +1,1 @@
+"""What a drafter counts, and what it records of requests that are traced."""

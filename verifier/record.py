@@ -1,0 +1,176 @@
+"""What a verifier did: in numbers always, and in spans for requests that are traced. Pure.
+
+The core tells it of everything that happens to choices; a request that is not traced costs one comparison a round.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from protocol import attributes
+from protocol.spans import Context, Place, Recorder, Span, Value
+from verifier.generation import Generation
+from verifier.ledger import Ledger
+from verifier.step import Round, Step
+
+MOST_LINKS: Final = 32
+"""Requests of a step that its span is linked with; a larger batch says its size all the same."""
+
+
+class _Leader(NamedTuple):
+    """The first traced choice of a step: the step's span lies below one of its spans."""
+
+    context: Context
+    scope: int
+    below: str
+
+
+class Record:
+    """The ledger, and spans that nobody has taken yet."""
+
+    def __init__(self, draft_length: int) -> None:
+        self.ledger = Ledger(draft_length)
+        self.spans = Recorder()
+        self._leader: _Leader | None = None
+        self._others: list[tuple[Context, Place]] = []  # the other traced choices of this step
+        self._steps = 0  # that were traced
+
+    def planned(
+        self, admitted: Iterable[Generation], preempted: Iterable[Generation], now: float
+    ) -> None:
+        """These choices began to run, then those lost their pages and wait again."""
+        for generation in admitted:
+            if generation.context is not None:
+                begun = generation.arrived if generation.queued is None else generation.queued
+                self._add(generation, attributes.QUEUE, begun, now, {})
+            if generation.admitted is None:
+                generation.admitted = now
+                self.ledger.admitted(generation)
+        for generation in preempted:
+            generation.queued = now
+            generation.preemptions += 1
+
+    def committed(self, generation: Generation, part: Round) -> None:
+        """A verdict was committed."""
+        self.ledger.round(generation, part)
+        if generation.context is not None:
+            self._verified(generation, generation.context, part)
+        if generation.first is None:
+            generation.first = part.now
+        generation.last = part.now
+
+    def stepped(self, step: Step, started: float, now: float) -> None:
+        """All verdicts of a step are committed."""
+        self.ledger.step(step.tokens, now - started)
+        leader = self._leader
+        if leader is None:
+            return
+        self.spans.add(
+            Span(
+                context=leader.context,
+                scope=leader.scope,
+                name=attributes.STEP,
+                start=started,
+                end=now,
+                attributes={
+                    attributes.STEP_ROWS: len(step.rows),
+                    attributes.STEP_TOKENS: step.tokens,
+                },
+                parent=leader.below,
+                key=self._step_key,
+                links=tuple(self._others[:MOST_LINKS]),
+            )
+        )
+        self._steps += 1
+        self._leader = None
+        self._others.clear()
+
+    def ended(self, generation: Generation, reason: str, now: float) -> None:
+        """Nothing more comes of a choice."""
+        self.ledger.ended(generation, reason, now)
+        if generation.context is None:
+            return
+        if generation.admitted is None:
+            self._add(generation, attributes.QUEUE, generation.arrived, now, {})
+        elif generation.first is None:
+            self._add(generation, attributes.PREFILL, generation.admitted, now, {})
+        else:
+            self._add(generation, attributes.DECODE, generation.first, now, {})
+        plain = sum(times for drafted, _, times in generation.history if not drafted)
+        about: dict[str, Value] = {
+            attributes.CHOICE_INDEX: generation.choice,
+            attributes.INPUT_TOKENS: len(generation.submit.tokens),
+            attributes.OUTPUT_TOKENS: len(generation.output.tokens),
+            attributes.CACHED_TOKENS: generation.cached,
+            attributes.ROUNDS: generation.rounds,
+            attributes.DRAFTED: generation.drafted,
+            attributes.ACCEPTED: generation.accepted,
+            attributes.PLAIN_ROUNDS: plain,
+            attributes.EPOCH: generation.epoch,
+            attributes.PREEMPTIONS: generation.preemptions,
+            attributes.END: reason,
+        }
+        self._add(generation, attributes.CHOICE, generation.arrived, now, about, last=True)
+
+    def _verified(self, generation: Generation, context: Context, part: Round) -> None:
+        below = attributes.DECODE
+        if generation.first is None:
+            assert generation.admitted is not None
+            below = attributes.PREFILL
+            self._add(generation, below, generation.admitted, part.now, {})
+        if self._leader is None:
+            self._leader = _Leader(context, generation.id, below)
+        else:
+            self._others.append((context, Place(generation.id, attributes.CHOICE)))
+        about: dict[str, Value] = {
+            attributes.ROUND: generation.rounds,
+            attributes.DRAFTED: part.drafted,
+            attributes.ACCEPTED: part.accepted,
+            attributes.EMITTED: part.taken,
+        }
+        if part.plain:
+            about[attributes.PLAIN_REASON] = part.plain
+        if generation.binding is not None:
+            about[attributes.DRAFTER] = generation.binding.drafter.node_id
+            about[attributes.EPOCH] = generation.binding.epoch
+        self.spans.add(
+            Span(
+                context=context,
+                scope=generation.id,
+                name=attributes.VERIFY,
+                start=part.started,
+                end=part.now,
+                attributes=about,
+                parent=below,
+                links=((self._leader.context, Place(self._leader.scope, self._step_key)),),
+            )
+        )
+
+    def _add(
+        self,
+        generation: Generation,
+        name: str,
+        start: float,
+        end: float,
+        about: dict[str, Value],
+        *,
+        last: bool = False,
+    ) -> None:
+        """A span that has its name as its key; all but the choice's own lie below that."""
+        assert generation.context is not None
+        self.spans.add(
+            Span(
+                context=generation.context,
+                scope=generation.id,
+                name=name,
+                start=start,
+                end=end,
+                attributes=about,
+                parent="" if last else attributes.CHOICE,
+                key=name,
+                last=last,
+            )
+        )
+
+    @property
+    def _step_key(self) -> str:
+        return f"{attributes.STEP} {self._steps}"
