@@ -16,7 +16,7 @@ def broken(facts: Facts) -> list[str]:
 
 def check(facts: Facts) -> None:
     wrong = broken(facts)
-    assert not wrong, (wrong, facts)
+    assert not wrong, (wrong, facts.counters)
 
 
 def _claims(facts: Facts) -> Iterator[tuple[str, bool]]:
@@ -77,7 +77,8 @@ def _levels(gauges: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, bo
 
 def _requests(facts: Facts, count: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
     seen = {name: sum(each.counts) for name, each in facts.histograms.items()}
-    answered = count["requests_ended"] - facts.counters["requests_ended"]["abort"]
+    ended = facts.counters["requests_ended"]
+    answered = ended["stop"] + ended["length"]
     for name in ("whole", "queued", "prefill", "decode", "inference"):
         yield f"{name}: one for each answer", seen[f"{name}_seconds"] == answered
     yield "one size of prompt for each answer", seen["request_prompt_tokens"] == answered

@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
@@ -16,9 +18,10 @@ from protocol.runtime import arguments, clock, draw, fail, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.admission import Admission
-from verifier.compiler import ThreadCompiler
+from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
+from verifier.grammar import Grammars, bridge
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
 from verifier.vetting import Vetting
@@ -61,7 +64,6 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from engine.runner import Engine, pages_for  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
     from verifier.acceptance import RULES  # noqa: PLC0415
-    from verifier.grammar import Grammars, bridge  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
@@ -101,16 +103,26 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         ),
     )
     endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
-    about = (config.model, model.vocab, frozenset(model.eos_ids))
-    grammars = Grammars(bridge(*about), Vetting(*about).check)
+    ends = frozenset(model.eos_ids)
     return VerifierNode(
         core,
         endpoint,
         EngineWorker(engine, RULES[config.rule]),
         clock,
         tracer,
-        compiler=ThreadCompiler(grammars.compile, endpoint.mesh.wake),
+        compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),
     )
+
+
+def _compiler(folder: Path, width: int, ends: frozenset[int], wake: Callable[[], None]) -> Compiler:
+    """Compiles grammars for this checkpoint, or says that it cannot."""
+    try:
+        tokenizer = bridge(folder, width, ends)
+    except ValueError as error:
+        log.warning("requests with a grammar are refused: %s", error)
+        return DirectCompiler(refuse)
+    vetting = Vetting(folder, width, ends)
+    return ThreadCompiler(Grammars(tokenizer, vetting.check).compile, wake, vetting.close)
 
 
 if __name__ == "__main__":

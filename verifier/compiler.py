@@ -54,11 +54,20 @@ class DirectCompiler:
 
 
 class ThreadCompiler:
-    """Compiles in a thread of its own, one after the other; `wake` tells the loop that something is ready."""
+    """Compiles in a thread of its own, one after the other; `wake` tells the loop that something is ready.
 
-    def __init__(self, compile_: Compile, wake: Callable[[], None]) -> None:
+    `leave` is the last thing that the thread does.
+    """
+
+    def __init__(
+        self,
+        compile_: Compile,
+        wake: Callable[[], None],
+        leave: Callable[[], None] = lambda: None,
+    ) -> None:
         self._compile = compile_
         self._wake = wake
+        self._leave = leave
         self._asked: queue.SimpleQueue[Grammar | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[Ready] = queue.SimpleQueue()
         self._closed = False
@@ -84,6 +93,7 @@ class ThreadCompiler:
             self._ready.put((grammar, self._tried(grammar)))
             if not self._closed:
                 self._wake()
+        self._leave()
 
     def _tried(self, grammar: Grammar) -> Compiled | str:
         try:

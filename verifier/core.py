@@ -27,7 +27,7 @@ from verifier.admission import Admission
 from verifier.commit import Detokenizer, Output
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
-from verifier.emissions import done, emissions
+from verifier.emissions import emissions, last_words
 from verifier.generation import Generation
 from verifier.matcher import Compiled
 from verifier.planner import Planner
@@ -37,10 +37,7 @@ from verifier.step import Round, Step, Verdict, Work
 
 
 class VerifierCore:
-    """All requests of one verifier.
-
-    `admission` knows the model's limits, `detokenizer` makes a fresh one for every choice.
-    """
+    """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice."""
 
     def __init__(
         self,
@@ -173,7 +170,6 @@ class VerifierCore:
     def settle(self, step: Step, verdicts: list[Verdict], started: float, now: float) -> None:
         """Commit the verdicts of a step, in order."""
         self.scheduler.chunking.measured(step.tokens, now - started)
-        self.counters["steps"] += 1
         for work, verdict in zip(step.rows, verdicts, strict=True):
             generation = self._generations.get(work.request)
             if generation is None or generation.sequence is None:
@@ -188,15 +184,13 @@ class VerifierCore:
             self._end(generation, generation.output.finish, now, generation.output.detail)
         self.drafting.stepped(now)
 
-    def _commit(
-        self, generation: Generation, work: Work, verdict: Verdict, started: float, now: float
-    ) -> None:
+    def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> None:
         assert generation.sequence is not None
         taken = generation.take(verdict)
         generation.count_round(work.drafts, verdict.accepted)
-        plain = self.drafting.why_plain(generation, work)
-        taken_part = Round(work.drafts, verdict.accepted, len(taken), plain, started, now)
-        self.record.committed(generation, taken_part)
+        why = self.drafting.why_plain(generation, work)
+        part = Round(work.drafts, verdict.accepted, len(taken), why, *times)
+        self.record.committed(generation, part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)
@@ -207,8 +201,7 @@ class VerifierCore:
     def _end(self, generation: Generation, reason: str, now: float, detail: str = "") -> None:
         """The last words to the front door, then nothing is left of the choice."""
         generation.output.finish = reason
-        last = done(generation, reason, detail)
-        self._outbox.note(generation.front, *emissions(generation), last)
+        self._outbox.note(generation.front, *last_words(generation, reason, detail))
         self._forget(generation, reason, now)
 
     def _forget(self, generation: Generation, reason: str, now: float) -> None:

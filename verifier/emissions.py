@@ -22,9 +22,10 @@ def emissions(generation: Generation) -> Iterator[Emit]:
     generation.sent_text += len(text)
 
 
-def done(generation: Generation, reason: str, detail: str) -> Done:
-    """The last word."""
-    return Done(
+def last_words(generation: Generation, reason: str, detail: str) -> Iterator[Emit | Done]:
+    """What is left to be said, and that it is over."""
+    yield from emissions(generation)
+    yield Done(
         request=generation.submit.request,
         choice=generation.choice,
         reason=reason,

@@ -20,7 +20,7 @@ from verifier.matcher import Compiled, Masks, Matcher
 LIMITS: Final = LLParserLimits(
     initial_lexer_fuel=200_000,
     step_lexer_fuel=50_000,
-    step_max_items=20_000,
+    step_max_items=10_000,
     max_lexer_states=50_000,
     max_grammar_size=50_000,
     verbose_errors=False,

@@ -15,7 +15,8 @@ from verifier.generation import Generation
 from verifier.scheduler import Scheduler
 from verifier.step import Round
 
-ENDS: Final = ("stop", "length", "abort", "error")
+ENDS: Final = ("stop", "length", "error", "abort")
+UNANSWERED: Final = ("error", "abort")
 
 
 class Ledger:
@@ -23,6 +24,7 @@ class Ledger:
 
     def __init__(self, draft_length: int) -> None:
         self._draft_length = draft_length
+        self._steps = 0
         self._rounds = 0
         self._drafted = 0
         self._accepted: Counter[int] = Counter()  # rounds with drafts by how many were accepted
@@ -81,6 +83,7 @@ class Ledger:
             self._between.observe(part.now - generation.last)
 
     def step(self, tokens: int, seconds: float) -> None:
+        self._steps += 1
         self._step_tokens.observe(tokens)
         self._step_seconds.observe(seconds)
 
@@ -91,7 +94,7 @@ class Ledger:
         if reason not in ENDS:
             reason = "abort"
         self._ended[reason] += 1
-        if reason == "abort" or generation.admitted is None or generation.first is None:
+        if reason in UNANSWERED or generation.admitted is None or generation.first is None:
             return
         tokens = len(generation.output.tokens)
         self._whole.observe(now - generation.arrived)
@@ -111,7 +114,7 @@ class Ledger:
         by_drafter = {each.node_id: 0 for each in roster}
         return Facts(
             counters={
-                "steps": one(counters.get("steps", 0)),
+                "steps": one(self._steps),
                 "rounds": one(self._rounds),
                 "drafts": one(self._accepted.total()),
                 "draft_tokens": one(self._drafted),

@@ -41,10 +41,13 @@ class VettingError(RuntimeError):
 class Vetting:
     """Asks a child, which starts with the first question and again after each that killed it.
 
-    For one checkpoint folder; `width` and `end_tokens` as in `bridge`. May be asked from any thread, one at a time.
+    For one checkpoint folder; `width` and `end_tokens` as in `bridge`, and of no matter to what is right or wrong.
+    May be asked from any thread, one at a time.
     """
 
-    def __init__(self, folder: Path, width: int, end_tokens: frozenset[int]) -> None:
+    def __init__(
+        self, folder: Path, width: int = 0, end_tokens: frozenset[int] = frozenset()
+    ) -> None:
         self._arguments = (str(folder), str(width), *map(str, sorted(end_tokens)))
         self._turn = threading.Lock()
         self._child: _Child | None = None

@@ -8,6 +8,7 @@ from types import FrameType
 from orchestrator.commands.output import complain, out, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config
+from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
 
 
@@ -46,9 +47,10 @@ def _box(url: str, config: Config) -> None:
     url = reachable(url)
     question = {"role": "user", "content": "Write a haiku about drafts."}
     body = json.dumps({"model": config.target, "messages": [question], "max_tokens": 64})
+    key = f'-H "Authorization: Bearer ${KEY_VARIABLE}" ' if config.front.api_key else ""
     lines = {
         "endpoint": f"{url}/v1",
-        "try": f"curl {url}/v1/chat/completions -d {shlex.quote(body)}",
+        "try": f"curl {url}/v1/chat/completions {key}-d {shlex.quote(body)}",
         "stop": "Ctrl-C (drains; twice ends at once)",
     }
     out.rule("draftmesh is up")

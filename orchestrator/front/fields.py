@@ -87,7 +87,13 @@ Biases = Annotated[
         Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
         Annotated[float, Field(ge=-100, le=100)],
     ],
+    Field(max_length=1024),
     FAIL_FAST,
     few(1024),
 ]
-BadWords = Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], FAIL_FAST, few(128)]
+BadWords = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=256)]],
+    Field(max_length=128),
+    FAIL_FAST,
+    few(128),
+]

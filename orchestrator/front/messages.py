@@ -58,7 +58,10 @@ Reply = Emit | Done | Failure
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node on the other side of a link: what it said of itself, and what it has to do for us."""
+    """Another node: what it said of itself when the link began, and what it has to do for us.
+
+    Of drafters, which have no link with the front door, only the name is known, by reports.
+    """
 
     role: str
     node_id: str

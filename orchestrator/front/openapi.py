@@ -108,8 +108,7 @@ def _responses(route: Route) -> Json:
     if route.answer:
         content = {"application/json": {"schema": _reference(route.answer)}}
     if route.piece:
-        events = {"type": "string", "description": f"data: {route.piece.__name__}, as JSON"}
-        content["text/event-stream"] = {"schema": events}
+        content["text/event-stream"] = {"schema": _event(route.piece)}
     found: Json = {"200": {"description": "as asked", "content": content}}
     if route.path in {"/health", "/ready"}:
         found["503"] = {"description": "it is not", "content": content}
@@ -117,6 +116,14 @@ def _responses(route: Route) -> Json:
         error = {"application/json": {"schema": _reference(responses.Error)}}
         found[str(status)] = {"description": PROBLEMS[status], "content": error}
     return found
+
+
+def _event(piece: type[BaseModel]) -> Json:
+    """One event of a stream; the last of one that went well is `[DONE]`."""
+    either = {"anyOf": [_reference(piece), _reference(responses.Error)]}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": either}
+    said = {"anyOf": [data, {"const": "[DONE]"}]}
+    return {"type": "object", "properties": {"data": said}, "required": ["data"]}
 
 
 def _reference(model: type[BaseModel]) -> Json:

@@ -90,11 +90,11 @@ class Request(BaseModel):
     """taken off the logit of every token that is in the output (0)"""
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     """taken off once for each time a token is in the output (0)"""
-    logit_bias: Annotated[Biases | None, Field(max_length=1024)] = None
+    logit_bias: Biases | None = None
     """by token id, written as text: added to the token's logit"""
     allowed_token_ids: Annotated[Tokens | None, Field(min_length=1, max_length=4096)] = None
     """no other token can be drawn"""
-    bad_words: Annotated[BadWords | None, Field(max_length=128)] = None
+    bad_words: BadWords | None = None
     """texts that are not written: see "Bad words" """
     response_format: ResponseFormat | None = None
     """`text`, `json_object`, or `json_schema` with a `json_schema` of `schema` and `name`: see "Formats" """

@@ -19,6 +19,8 @@ class TokenBytes:
         self._tokenizer = tokenizer
         kinds = _kinds(json.loads(tokenizer.to_str()).get("decoder"))
         self._byte_level = "ByteLevel" in kinds
+        self.strips = not self._byte_level and bool({"Strip", "Metaspace"} & kinds)
+        """Whether the space that the first token of a text begins with is not part of the text."""
         self._added: dict[int, Any] = tokenizer.get_added_tokens_decoder()
         self._known: dict[int, bytes] = {}
 
@@ -61,13 +63,16 @@ class Offsets:
     def __init__(self, known: TokenBytes, at: int = 0) -> None:
         self.at = at
         self._known = known
+        self._first = known.strips
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
 
     def step(self, token: int, *, shown: bool) -> int:
         """The offset of the next token; a character counts for its last token, a token that is not shown for none."""
         before = self.at
         if shown:
-            self.at += len(self._decoder.decode(self._known[token]))
+            text = self._decoder.decode(self._known[token])
+            self.at += len(text.removeprefix(" ") if self._first else text)
+            self._first = False
         return before
 
 

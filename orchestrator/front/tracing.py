@@ -44,6 +44,7 @@ class _Story:
         self._prompts: dict[int, Done] = {}
         self._output = 0
         self._reasons: list[str] = []
+        self._failed = False
 
     def asks(self, query: Query) -> int:
         """A prompt leaves for the mesh; its number."""
@@ -81,6 +82,7 @@ class _Story:
                 pass
 
     def fails(self, kind: str, text: str, *, server: bool) -> None:
+        self._failed = True
         self.span.set_attribute(attributes.ERROR_TYPE, kind)
         if server:
             self.span.set_status(Status(StatusCode.ERROR, text))
@@ -99,7 +101,7 @@ class _Story:
         )
         if status:
             self.span.set_attribute(attributes.HTTP_STATUS, status)
-        if status >= SERVER_ERROR:
+        if status >= SERVER_ERROR and not self._failed:
             self.fails(str(status), "", server=True)
         self.span.end()
 

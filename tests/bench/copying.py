@@ -87,7 +87,7 @@ class Run:
         return sum(answer.accepted for answer in self.answers) / drafted if drafted else 0.0
 
     def differing(self, other: "Run") -> list[str]:
-        """Prompts whose answers are not the same text in both."""
+        """Prompts whose answers are not the same text in both. Both have answered all."""
         texts = {answer.prompt: answer.text for answer in other.answers}
         return [each.prompt for each in self.answers if texts.get(each.prompt) != each.text]
 
@@ -217,6 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         order = ["plain", "drafted"] if number % 2 == 0 else ["drafted", "plain"]
         done = {mode: run(mode, target, flags[mode], prompts) for mode in order}
         pairs.append((done["plain"], done["drafted"]))
+    if any(len(each.answers) != len(prompts) for pair in pairs for each in pair):
+        raise SystemExit("not every prompt was answered in every run: the figures mean nothing")
     said = report(pairs)
     if options.json:
         runs = [
@@ -225,8 +227,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for each in pair
         ]
         options.json.write_text(json.dumps({"summary": said, "runs": runs}, indent=1))
-    if any(len(each.answers) != len(prompts) for pair in pairs for each in pair):
-        raise SystemExit("not every prompt was answered in every run: the figures mean nothing")
 
 
 def _figures(answer: Answer) -> dict[str, Any]:

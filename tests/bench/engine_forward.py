@@ -87,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     config = EngineConfig(pages=2048, max_context=2048, dtype=options.dtype, page_size=PAGE_SIZE)
     engine = Engine.load(options.folder, config)
+    for kv in engine.kv:
+        kv.normal_()  # what is read should look like keys and values
     write = sys.stdout.write
     write(f"{options.folder.name} {options.dtype} threads={options.threads}\n")
     write(f"{'rows x new':>10} {'context':>8} {'median':>8} {'min':>8} {'ratio':>6}\n")

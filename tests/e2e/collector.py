@@ -37,7 +37,7 @@ class Heard:
 
 
 @dataclass
-class Collector(TraceServiceServicer):  # type: ignore[misc]  # the library has no types
+class Collector(TraceServiceServicer):
     """`spans` in the order in which they came."""
 
     spans: list[Heard] = field(default_factory=list)
@@ -81,7 +81,7 @@ def collecting() -> Iterator[Collector]:
     """A collector on a port that the system picks."""
     collector = Collector()
     server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.so_reuseport", 0)])
-    add_TraceServiceServicer_to_server(collector, server)
+    add_TraceServiceServicer_to_server(collector, server)  # type: ignore[no-untyped-call]
     collector.port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

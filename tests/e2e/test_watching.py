@@ -60,7 +60,7 @@ def ask(service: Service, traceparent: str = "", **body: Any) -> dict[str, Any]:
 def numbers(service: Service) -> dict[str, float]:
     """Samples by name, those of all labels together."""
     page = httpx.get(f"{service.url}/metrics").text
-    found: defaultdict[str, float] = defaultdict(float)
+    found: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
             assert sample.value == sample.value, sample

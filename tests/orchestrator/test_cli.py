@@ -81,6 +81,21 @@ def test_a_model_that_cannot_be_had_is_one_sentence_and_code_1() -> None:
     )
 
 
+def test_vllms_flag_is_refused_by_its_key() -> None:
+    assert run("up", "--speculative-config", '{"method": "medusa"}') == (
+        2,
+        "error: --speculative-config: method: 'medusa' is not supported; "
+        "there is draft_model, ngram, suffix\n",
+    )
+
+
+def test_a_key_is_not_shown() -> None:
+    Path("draftmesh.yaml").write_text("front: {api_key: s3cret}", encoding="utf-8")
+    code, text = run("config", "show")
+    assert code == 0
+    assert "s3cret" not in text
+
+
 def test_a_launcher_that_is_not_there_is_code_2(tiny: Path) -> None:
     Path("draftmesh.yaml").write_text("launcher: locla", encoding="utf-8")
     code, text = run("up", "--target", str(tiny))

@@ -1,7 +1,17 @@
 """Stories of the front door: who is asked, what clients hear when a verifier refuses, dies or drains."""
 
-from orchestrator.front.messages import Failure
-from protocol.messages import Done, Emit, Heartbeat, Refuse, Submit
+from orchestrator.front.messages import Failure, Query
+from protocol.messages import (
+    Done,
+    Emit,
+    Ending,
+    Grammar,
+    Heartbeat,
+    Refuse,
+    Report,
+    Sampling,
+    Submit,
+)
 from protocol.process import Drain
 from tests.orchestrator.fakes import Rig, echo, query, refusing, silent
 
@@ -37,6 +47,33 @@ def test_without_a_verifier_there_is_a_clean_refusal() -> None:
 def test_limits_are_known_from_the_verifiers() -> None:
     status = Rig(echo).node.status()
     assert (status.ready, status.context, status.vocabulary, status.verifiers) == (True, 64, 300, 1)
+
+
+def test_verifiers_are_known_by_what_they_said_of_themselves() -> None:
+    rig = Rig(silent)
+    rig.ask(query(1, choices=3))
+    rig.run()
+    link = next(iter(rig.verifiers["verifier-0"].endpoint.links))
+    reports = [Report(f"{role}-0", role, 1) for role in ("verifier", "drafter")]
+    rig.verifiers["verifier-0"].say(link, *reports)
+    rig.run(1.0)
+    member, drafter = rig.node.status().members
+    assert (drafter.role, drafter.node_id) == ("drafter", "drafter-0")
+    assert (member.role, member.node_id, member.choices) == ("verifier", "verifier-0", 3)
+    assert (member.limits.context, member.fingerprint.vocabulary) == (64, 300)
+
+
+def test_everything_that_was_asked_for_is_asked_of_the_verifier() -> None:
+    rig = Rig(echo)
+    sampling = Sampling(0.5, bad_words=((1,),), logit_bias=((2, 3.0),))
+    asked = Query((1, 2), Ending(3, stop=("x",)), sampling, 2, 4, 5, Grammar("regex", "a"))
+    ticket = rig.ask(asked)
+    rig.run()
+    assert rig.verifiers["verifier-0"].submits == [asked.submit(ticket)]
+    submit = asked.submit(ticket)
+    assert (submit.tokens, submit.ending, submit.sampling) == (asked.tokens, asked.ending, sampling)
+    assert (submit.choices, submit.logprobs, submit.prompt_logprobs) == (2, 4, 5)
+    assert submit.grammar == Grammar("regex", "a")
 
 
 def test_requests_spread_over_two_verifiers() -> None:

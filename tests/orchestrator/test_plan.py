@@ -49,3 +49,9 @@ def test_a_child_can_be_configured_from_its_own_json() -> None:
     for child in children(Config(), TARGET, DRAFT, 2):
         read = type(child.config).model_validate_json(child.config.model_dump_json())
         assert read == child.config
+
+
+def test_all_parts_know_where_traces_go() -> None:
+    config = Config(otlp_traces_endpoint="http://collector:4317", verifiers=2, drafters=2)
+    parts = [child.config for child in children(config, TARGET, DRAFT, 4)]
+    assert [part.otlp_traces_endpoint for part in parts] == ["http://collector:4317"] * 5

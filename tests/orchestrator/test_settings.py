@@ -122,6 +122,14 @@ def test_a_fault_in_a_flag_is_named() -> None:
     assert refused({"draft_length": 1000}).startswith("--draft-length cannot be 1000")
 
 
+def test_a_flag_of_a_section_is_named_as_it_was_written() -> None:
+    flags: dict[str, object] = {
+        "front": {"per_request_spec_decode_metrics": "much", "api_key": None}
+    }
+    assert refused(flags).startswith("--per-request-spec-decode-metrics cannot be 'much'")
+    assert load({"front": {"api_key": None}}) == Config()
+
+
 def test_what_is_decided_elsewhere_says_where() -> None:
     written("verifier: {planner: {draft_length: 3}}")
     assert "verifier.planner.draft_length is decided by `draft_length`" in refused()

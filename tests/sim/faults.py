@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.process import Drain
 from tests.sim.litter import litter
-from tests.sim.scenario import BEAT, Mode
+from tests.sim.scenario import BEAT, ROOMY, Mode
 from tests.sim.weather import Disturbance
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _disturb_anything(world: World) -> None:
 
 def _disturb(world: World, source: str | None, target: str | None) -> None:
     rng = world.rng
-    until = world.now + rng.uniform(0.2, 1.5)
+    until = min(world.now + rng.uniform(0.2, 1.5), world.scenario.storm)
     disturbance = Disturbance(source, target, until)
     match rng.randrange(7):
         case 0:
@@ -113,13 +113,16 @@ def _some_node(world: World) -> Place | None:
 
 def _doze(world: World) -> None:
     """A node does nothing for a while, once, and not for so long that anybody may hang up."""
+    silences = {address: links.silence for address, links in world.scenario.links.items()}
     place = _some_node(world)
-    if place is None or world.dozed:
+    if world.scenario.bound < ROOMY:  # whoever fills its inbox silences all others
+        return
+    if place is None or world.dozed or silences[place.address] > min(silences.values()):
         return
     patience = min(
         links.silence for address, links in world.scenario.links.items() if address != place.address
     )
-    seconds = world.rng.uniform(0.5, 0.9) * (patience - BEAT - 0.3)
+    seconds = world.rng.uniform(0.5, 0.98) * (patience - BEAT - 0.3)
     world.dozed = True
     world.note(f"{place.address} dozes for {seconds:.3f}")
     place.frozen_until = world.now + seconds
@@ -196,7 +199,7 @@ _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
         partial(_crash, pick=_some_drafter),
         partial(_drain, pick=_some_drafter),
         _move,
-        litter,
+        *[litter] * 2,
     ),
     Mode.WILD: (
         *[_disturb_speculation] * 3,
@@ -205,6 +208,6 @@ _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
         *[partial(_crash, pick=_some_node)] * 2,
         partial(_drain, pick=_some_node),
         _move,
-        litter,
+        *[litter] * 2,
     ),
 }

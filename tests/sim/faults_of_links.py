@@ -26,7 +26,7 @@ LINKS: Final[Mapping[str, Fault]] = {
         "_welcome",
         "welcome.dial == self.dial and ",
         "",
-        unseen="the first frame on a link that nobody holds is refused: one more dial",
+        rare=True,
     ),
     "answer obeyed on a live link": fault(Dialler, "_welcome", " and self.channel is None", ""),
     "Refuse of another link obeyed": fault(link, "_ends", " and frame.link == channel.link", ""),
@@ -42,7 +42,11 @@ LINKS: Final[Mapping[str, Fault]] = {
     ),
     "dial not drawn anew": fault(Dialler, "_redial", "self.dial = self._draw()", "pass"),
     "gap without a new dial": fault(
-        Dialler, "receive", 'return self._redial("gap", now), []', "return [], []", rare=True
+        Dialler,
+        "receive",
+        'return self._redial("gap", now), []',
+        "return [], []",
+        unseen="silence ends the link, later",
     ),
     "Hello said once": fault(Dialler, "_hello", "now + self._config.beat", 'float("inf")'),
     "second Hello obeyed": fault(Answerer, "_hello", " or hello.dial != self._dial", " or True"),

@@ -6,7 +6,7 @@ from typing import Final
 from engine.pages import PagePool
 from orchestrator.front.core import FrontCore
 from tests.sim.edits import Fault, fault
-from verifier import emissions, scheduler
+from verifier import core, emissions, scheduler
 from verifier.commit import Output
 from verifier.core import VerifierCore
 from verifier.scheduler import Scheduler
@@ -73,9 +73,9 @@ SERVING: Final[Mapping[str, Fault]] = {
         VerifierCore,
         "_end",
         "self._forget(",
-        "self._outbox.note(generation.front, last)\n    self._forget(",
+        "self._outbox.note(generation.front, *last_words(generation, reason, detail))\n    self._forget(",
     ),
-    "last Emit lost": fault(VerifierCore, "_end", "*emissions(generation)", "*()"),
+    "last Emit lost": fault(core, "last_words", "yield from emissions(generation)", "pass"),
     "finished choice goes on": fault(VerifierCore, "settle", "if each.output.finish", "if False"),
     "Abort ignored": fault(VerifierCore, "_hear_front", "self._end(", "(", rare=True),
     "end keeps its pages": fault(VerifierCore, "_forget", "self.scheduler.remove(", "("),

@@ -32,7 +32,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         DraftTail, "_check", "row.start + count > row.base + self.granted", "False", rare=True
     ),
     "base beyond the committed": fault(DraftTail, "_check", "row.base > self.committed", "False"),
-    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and", rare=True),
+    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and"),
     "confidences not settled": fault(
         DraftTail,
         "_settle",
@@ -51,7 +51,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "take",
         "waiting = deque(self._notes.pop(link, ()))",
         "waiting = deque(() if self._news.get(link) else self._notes.pop(link, ()))",
-        rare=True,
+        unseen="both wait only behind a closed window, and an epoch fences the close",
     ),
     "fault without close": fault(
         Drafting,

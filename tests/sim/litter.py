@@ -33,7 +33,7 @@ def litter(world: World) -> None:
     """Frames that nobody of this mesh said; nothing may come of them."""
     rng = world.rng
     rubbish = (_bytes, _spoiled, _forged, _forged, _unsequenced)
-    for _ in range(rng.randint(1, 5)):
+    for _ in range(rng.randint(2, 10)):
         source = rng.choice(["stranger", *world.scenario.addresses])
         target = rng.choice(world.scenario.addresses)
         if source != target:

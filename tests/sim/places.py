@@ -12,6 +12,9 @@ from protocol.process import Command
 
 FOREVER = float("inf")
 
+Sent = Callable[[str, str, Frames, bool], None]
+"""Told of every message: from, to, frames, and whether the transport took it."""
+
 
 class Node(Protocol):
     """A loop that takes turns."""
@@ -32,9 +35,7 @@ class Node(Protocol):
 class SimMesh:
     """An in-process mesh on which waiting is only a wish: `wake_at` tells until when."""
 
-    def __init__(
-        self, inner: LocalMesh, clock: Callable[[], float], sent: Callable[[str, str, Frames], None]
-    ) -> None:
+    def __init__(self, inner: LocalMesh, clock: Callable[[], float], sent: Sent) -> None:
         self.inner = inner
         self.wake_at = 0.0
         self.read = 0
@@ -58,8 +59,9 @@ class SimMesh:
         self.inner.disconnect(peer)
 
     def send(self, peer: Peer, frames: Frames) -> bool:
-        self._sent(self.address, str(peer), frames)
-        return self.inner.send(peer, frames)
+        taken = self.inner.send(peer, frames)
+        self._sent(self.address, str(peer), frames, taken)
+        return taken
 
     def drain(self) -> list[tuple[Peer, list[bytes]]]:
         messages = self.inner.drain()
@@ -83,11 +85,12 @@ class Place:
         self,
         address: str,
         network: LocalNetwork,
-        sent: Callable[[str, str, Frames], None],
+        sent: Sent,
     ) -> None:
         self.address = address
         self.node: Node | None = None
         self.frozen_until = 0.0
+        self.busy_until = 0.0
         self.gone = False
         self.lives = 0
         self.heard: dict[int, tuple[int, float]] = {}  # link: frames read, time of the last
@@ -109,6 +112,7 @@ class Place:
         self._mesh = SimMesh(local, network.clock, self._sent)
         self.node = self.build(self._mesh)
         self.lives += 1
+        self.busy_until = 0.0
         self.heard.clear()
         self.former.clear()
         self._busy = True
@@ -132,7 +136,12 @@ class Place:
         if self.node is None or self._mesh is None:
             return FOREVER
         reason = 0.0 if self._busy else min(self._mesh.wake_at, self._mesh.next_arrival)
-        return max(reason, self.frozen_until)
+        return max(reason, self.free_at)
+
+    @property
+    def free_at(self) -> float:
+        """When it can take a turn, reason or not."""
+        return max(self.frozen_until, self.busy_until) if self.alive else FOREVER
 
     def turn(self) -> bool:
         """Let the node take a turn, then its wish to pause; True if it ran something."""

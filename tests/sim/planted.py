@@ -9,7 +9,8 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - Refuse(link) ignored; no Refuse(link): silence says the same, later.
 - no Refuse(unknown): a mirror goes only with its link, or with a refusal that was said before.
 - cut never ends: a newer base ends it too.
-- dial unchecked in an answer: the first frame on a link that nobody holds is refused.
+- gap without a new dial: nothing behind a gap is read, so silence ends the link, later.
+- close after open: both wait only behind a closed window, and then the epoch of the close fences it.
 - drained drafter chosen: it refuses by itself.
 - no early acknowledgements: the next heartbeat acknowledges too.
 

@@ -18,7 +18,7 @@ from tests.sim.liar import Liar
 from tests.sim.model import END, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import HashProposer
-from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Kind
+from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature
 from tests.sim.watch import WatchedDrafting
 from verifier.admission import Admission
 from verifier.config import VerifierConfig
@@ -98,7 +98,7 @@ class DrafterPlace(Place):
 
     @property
     def honest(self) -> bool:
-        return self.sketch.kind is Kind.HONEST
+        return self.sketch.nature is Nature.HONEST
 
     def build(self, mesh: SimMesh) -> Node:
         world, config = self._world, self.sketch.config

@@ -30,7 +30,7 @@ class Mode(StrEnum):
     WILD = "wild"  # anything
 
 
-class Kind(StrEnum):
+class Nature(StrEnum):
     """What is at a drafter's address."""
 
     HONEST = "honest"
@@ -42,7 +42,7 @@ class Kind(StrEnum):
 class DrafterSketch:
     """One drafter; `manners` is for liars, the rest for the honest."""
 
-    kind: Kind
+    nature: Nature
     config: DrafterConfig
     profile: Profile
     manners: float
@@ -66,6 +66,7 @@ class Scenario:
     fronts: Mapping[str, FrontSketch]
     links: Mapping[str, LinkConfig]
     vocabulary: int
+    slowness: float  # of the target's forward
     pages: int
     bound: int
     storm: float
@@ -92,6 +93,11 @@ def invent(rng: random.Random) -> Scenario:
     }
     vocabulary = rng.choice((3, 8, 40))
     letters = rng.choice((vocabulary, 2))
+    if rng.random() < 0.2:  # one of them is less patient than all others
+        hasty = rng.choice(list(links))
+        for address, each in links.items():
+            silence = 0.9 if address == hasty else 1.8
+            links[address] = each.model_copy(update={"silence": silence})
     prompts = [tuple(rng.randrange(letters) for _ in range(rng.randint(1, 20))) for _ in range(3)]
     return Scenario(
         mode=mode,
@@ -103,6 +109,7 @@ def invent(rng: random.Random) -> Scenario:
         },
         links=links,
         vocabulary=vocabulary,
+        slowness=rng.choice((1.0, 1.0, 1.0, 1.0, 4.0)),
         pages=pages,
         bound=ROOMY if mode is Mode.GENTLE else rng.choice((ROOMY, ROOMY, 16, 5)),
         storm=storm,
@@ -141,8 +148,8 @@ def _drafter(rng: random.Random, address: str) -> DrafterSketch:
         pending=rng.choice((0.0, 0.0, 0.3)),
         features=rng.random() < 0.3,
     )
-    kind = rng.choices(list(Kind), (78, 15, 7))[0]
-    return DrafterSketch(kind, config, profile, rng.choice((0.1, 0.5, 0.9)))
+    nature = rng.choices(list(Nature), (78, 15, 7))[0]
+    return DrafterSketch(nature, config, profile, rng.choice((0.1, 0.5, 0.9)))
 
 
 def _front(rng: random.Random, asks: list[Ask]) -> FrontSketch:

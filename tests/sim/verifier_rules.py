@@ -93,7 +93,7 @@ def _line(world: World, place: VerifierPlace, generation: Generation) -> None:
         len(generation.line) == len(generation.submit.tokens) + len(output), "line", generation.id
     )
     front = str(place.endpoint._links[generation.front].peer)
-    late = ask.cancelled is not None and world.now > ask.cancelled + ENDED_WITHIN
+    late = ask.cancelled is not None and world.clock() > ask.cancelled + ENDED_WITHIN
     holds(
         not late or world.hindered(front, place.address),
         place.address,
@@ -113,6 +113,8 @@ def _tail(world: World, place: VerifierPlace, generation: Generation) -> None:
     holds(tail.final == generation.output.tokens, where, "another line", tail.final)
     holds(not (tail.ahead and tail.owed), where, tail.ahead, "ahead, and", tail.owed, "owed")
     holds(len(tail.ahead) <= tail.granted, where, len(tail.ahead), "ahead of", tail.granted)
+    known = not tail.ahead or max(tail.ahead) < world.chain.vocabulary
+    holds(known, where, tail.ahead, "outside the vocabulary")
     sketch = world.drafters[node_id]
     if not tail.ahead or not sketch.honest:
         return

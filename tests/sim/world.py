@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
+from protocol.codec import HEADER, Kind
 from protocol.local_mesh import LocalNetwork
 from protocol.mesh import Frames
 from tests.sim.asks import Ask
@@ -16,7 +17,7 @@ from tests.sim.link_rules import check_links
 from tests.sim.model import Chain
 from tests.sim.places import FOREVER, Place
 from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
-from tests.sim.scenario import ROOMY, Kind, Scenario, invent
+from tests.sim.scenario import ROOMY, Nature, Scenario, invent
 from tests.sim.trace import Entry
 from tests.sim.verifier_rules import check_verifier, watch_step
 from tests.sim.weather import Weather, on_grid
@@ -46,6 +47,7 @@ class World:
         self._plans: list[tuple[float, int, Callable[[], None]]] = []
         self._tainted: set[frozenset[str]] = set()
         self._long_forward = -1e9
+        self._ahead = 0.0  # seconds that the node whose turn it is has computed so far
         self.verifiers = {
             address: VerifierPlace(self, address, config)
             for address, config in self.scenario.verifiers.items()
@@ -64,7 +66,7 @@ class World:
             *self.fronts.values(),
         ]
         for drafter in self.drafters.values():
-            drafter.gone = drafter.sketch.kind is Kind.ABSENT
+            drafter.gone = drafter.sketch.nature is Nature.ABSENT
         for place in self.places:
             if not place.gone:
                 place.start()
@@ -74,7 +76,8 @@ class World:
     # --- what nodes are given -------------------------------------------------------------------
 
     def clock(self) -> float:
-        return self.now
+        """The time as whoever takes a turn sees it: later after a forward, which others do not wait for."""
+        return self.now + self._ahead
 
     def number(self) -> int:
         """A dial or a link."""
@@ -82,20 +85,23 @@ class World:
         self.numbers.add(number)
         return number
 
-    def sent(self, source: str, target: str, frames: Frames) -> None:
+    def sent(self, source: str, target: str, frames: Frames, taken: bool) -> None:
+        """A message goes out. One that is refused is held back, but a greeting or its answer is lost."""
+        if not taken and HEADER.unpack(frames[0])[2] not in {Kind.BEAT, Kind.DATA}:
+            self.taint(source, target)
         self.frames += 1
-        self.trace.append((self.now, source, target, frames))
+        self.trace.append((self.clock(), source, target, frames))
 
     def note(self, text: str) -> None:
         self.trace.append((self.now, text, "", ()))
 
     def forward(self, tokens: int) -> None:
         """A forward of the target takes its time; now and then it is over its bound."""
-        seconds = self.rng.uniform(0.003, 0.015) + 0.0002 * tokens
+        seconds = self.scenario.slowness * (self.rng.uniform(0.003, 0.015) + 0.0002 * tokens)
         if self.now > self._long_forward + 2.0 and self.rng.random() < 0.02:
             self._long_forward = self.now
             seconds = 0.26
-        self.now += on_grid(seconds)
+        self._ahead += on_grid(seconds)
 
     def watch_step(self, place: VerifierPlace, step: Step) -> None:
         watch_step(self, place, step)
@@ -137,7 +143,7 @@ class World:
             dues = [(place.due(), place) for place in self.places]
             ready = [place for due, place in dues if due <= self.now]
             if self.rng.random() < SPONTANEOUS:
-                ready += [p for p in self.places if p.alive and p.frozen_until <= self.now]
+                ready += [place for place in self.places if place.free_at <= self.now]
             if ready:
                 self._turn(self.rng.choice(ready))
             else:  # nobody has a reason to move now: on to the next time when somebody has
@@ -171,4 +177,5 @@ class World:
             place.node.endpoint.close()
             place.stop()
             self.at(self.now + self.rng.uniform(0.0, 0.5), partial(self._supervise, place))
+        place.busy_until, self._ahead = self.clock(), 0.0
         self.now += on_grid(self.rng.expovariate(3000.0))

@@ -48,14 +48,17 @@ def test_a_loop_goes_on_while_a_grammar_is_compiled() -> None:
 
 def test_nobody_is_woken_after_the_end() -> None:
     gate, woken = Gate(), queue.SimpleQueue[None]()
-    compiler = ThreadCompiler(gate.compile, lambda: woken.put(None))
+    left: list[str] = []
+    compiler = ThreadCompiler(gate.compile, lambda: woken.put(None), lambda: left.append("left"))
     compiler.ask(GOOD)
     compiler.ask(BAD)
     gate.open()
     woken.get(timeout=60)
     gate.open()
     woken.get(timeout=60)
+    assert left == []
     compiler.close()
+    assert left == ["left"]
     assert len(compiler.ready()) == 2
     assert woken.empty()
 

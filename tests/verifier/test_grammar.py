@@ -275,6 +275,12 @@ def test_what_was_found_wrong_elsewhere_is_not_tried_here(tokenizer: LLTokenizer
     assert [grammar.text for grammar in asked] == ["a", "b"]
 
 
+def test_a_tokenizer_that_the_library_does_not_know_is_a_value_error(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match="tokenizer"):
+        bridge(tmp_path, WIDTH, [END])
+
+
 def test_a_tokenizer_with_more_tokens_than_logits_is_taken_as_it_is(folder: Path) -> None:
     narrow = bridge(folder, 100, [END])
     assert narrow.vocab_size == bytes_tokenizer().get_vocab_size()

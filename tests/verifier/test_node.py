@@ -1,14 +1,27 @@
 """The verifier's loop over an in-process mesh: one turn at a time, with a worker that counts up."""
 
+import logging
 from itertools import count
+
+import pytest
 
 from engine.pages import PagePool
 from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
 from protocol.link import Identity, Received
 from protocol.local_mesh import LocalNetwork
-from protocol.messages import AnyMessage, Done, DraftSync, DraftTailStream, Emit, Limits, Refuse
+from protocol.messages import (
+    AnyMessage,
+    Done,
+    DraftSync,
+    DraftTailStream,
+    Emit,
+    Limits,
+    Refuse,
+    Report,
+)
 from protocol.process import Drain, Peers, Stop
+from protocol.spans import Context, Span, traceparent
 from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, VerifierConfig
@@ -46,7 +59,10 @@ class World:
         )
         self.worker = Counts()
         verifier = self.endpoint("verifier", Identity("verifier", "verifier-0"))
-        self.node = VerifierNode(core, verifier, self.worker, lambda: self.now)
+        self.spans: list[Span] = []
+        self.node = VerifierNode(
+            core, verifier, self.worker, lambda: self.now, tracer=self.spans.extend
+        )
         self.front = self.endpoint("front", Identity("front", "front-0"))
         self.drafter = self.endpoint("drafter", Identity("drafter", "d", limits=Limits()))
         self.front.dial("verifier", self.now)
@@ -133,3 +149,55 @@ def test_a_stop_is_at_once() -> None:
     world.ask(submit(1, max_tokens=3))
     world.node.command(Stop())
     assert world.node.stopped
+
+
+# --- for those who watch ---------------------------------------------------------------------------------------------
+
+
+def reports(messages: list[AnyMessage]) -> list[Report]:
+    return [each for each in messages if isinstance(each, Report)]
+
+
+def test_a_front_door_is_told_once_a_second_what_was_counted() -> None:
+    world = World()
+    world.ask(submit(1, max_tokens=2))
+    heard = world.turn()[1] + world.turn()[1]
+    assert reports(heard) == []  # the first one came with the link
+    world.now = 1.0
+    [report] = reports(world.turn()[1])
+    assert (report.node_id, report.role) == ("verifier-0", "verifier")
+    assert report.facts.counters["rounds"] == {"": 2}
+    assert report.facts.counters["links_begun"] == {"": 1}
+
+
+def test_what_drafters_report_comes_behind_the_verifiers_own() -> None:
+    world = World()
+    world.node.command(Peers(("drafter",)))
+    world.turn()
+    world.turn()
+    world.drafter.send(world.drafter.links[0], [Report("d", "drafter", 4)], world.now)
+    world.now = 1.0
+    assert [each.number for each in reports(world.turn()[1])] == [2, 4]
+
+
+def test_records_of_traced_requests_are_handed_over_when_the_step_was_said() -> None:
+    world = World()
+    world.ask(submit(1, max_tokens=1, trace=traceparent(Context(1, 2))))
+    world.turn()
+    assert {span.context for span in world.spans} == {Context(1, 2)}
+    assert world.spans[-1].last
+    assert not world.node.core.record.spans
+
+
+def test_a_verifier_with_traffic_logs_a_line_every_ten_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "verifier.node")
+    world = World()
+    world.ask(submit(1, max_tokens=2))
+    lines = []
+    for world.now in (1.0, 9.0, 10.0, 15.0, 20.0, 30.0):
+        caplog.clear()
+        world.turn()
+        lines.append(sum("SpecDecoding metrics" in text for text in caplog.messages))
+    assert lines == [0, 0, 1, 0, 0, 0]

@@ -85,7 +85,7 @@ def test_what_overflows_the_stack_overflows_it_elsewhere(vetting: Vetting, name:
 
 
 def test_a_child_that_was_killed_between_two_questions_is_replaced(folder: Path) -> None:
-    vetting = Vetting(folder, 300, frozenset({END}))
+    vetting = Vetting(folder)
     before = children()
     assert vetting.check(FINE) == ""
     (child,) = children() - before

@@ -1,0 +1,47 @@
+"""The tour with the 1.x `openai` client, in a virtual environment of its own: `python -m tests.interop.openai_1x`.
+
+The environment is made once, in a folder (the first argument, else one beside the models), from the package index; the
+service is the front door of this process, over a verifier that answers by a script. With a URL as the second argument
+it is whatever answers there.
+"""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import Final
+
+from protocol.rundir import cache_folder
+from tests.models import write_byte_llama
+from tests.orchestrator.live import LiveFront
+
+CLIENT: Final = "openai>=1.40,<2"
+TOUR: Final = Path(__file__).with_name("openai_tour.py")
+
+
+def environment(folder: Path) -> Path:
+    """The interpreter of an environment that has the old client."""
+    python = folder / "bin" / "python"
+    if not (folder / "ready").is_file():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", CLIENT], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def main() -> None:
+    """Make the environment, start a front door, go on the tour."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder() / "interop" / "openai-1"
+    python = environment(folder)
+    if len(sys.argv) > 2:
+        subprocess.run([python, TOUR, sys.argv[2]], check=True)
+        return
+    with tempfile.TemporaryDirectory() as model:
+        write_byte_llama(Path(model))
+        with LiveFront(Path(model)) as front:
+            subprocess.run([python, TOUR, front.url], check=True)
+
+
+if __name__ == "__main__":
+    main()
