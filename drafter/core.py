@@ -106,14 +106,15 @@ class DrafterCore:
                 self._outbox.drop(event.link)
             case Received():
                 for message in event.messages:
-                    self._message(event.link, message, now)
+                    if type(message) is VerifyCommit:  # nearly all of them
+                        self._commit(event.link, message, now)
+                    else:
+                        self._message(event.link, message, now)
             case _:
                 pass
 
     def _message(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
-            case VerifyCommit():
-                self._commit(link, message, now)
             case DraftSync():
                 self._open(link, message, now)
             case DraftClose():
@@ -222,8 +223,10 @@ class DrafterCore:
             tokens, pending = proposal.tokens, proposal.pending
             self.record.drafted(mirror, len(tokens), started, now)
             mirror.extend(tokens, proposal.confidences)
-            mirror.exhausted = len(tokens) < want and not pending
-            if not mirror.room:
+            if len(tokens) == want:
+                del self._hungry[mirror]
+            elif not pending:
+                mirror.exhausted = True
                 del self._hungry[mirror]
             if tokens or (mirror.unsaid and not pending):
                 self._outbox.news(mirror.link, mirror.request, mirror)

@@ -85,7 +85,7 @@ class Mirror:
         self.exhausted = False  # from a newer base there may be more to say
         self.base = end
         self.max_ahead = commit.max_ahead
-        return Kept(tokens=kept, true=true)
+        return Kept(kept, true)
 
     def extend(self, tokens: Sequence[int], confidences: Sequence[float]) -> None:
         """Append guesses; fewer than were asked for means that there are no more for now."""
@@ -109,18 +109,14 @@ class Mirror:
         start = max(base, self.said)
         self.said = len(line)
         self.said_base = base
+        tokens, confidences = line[start:], self.confidences[start - base :]
         return DraftTailStream(
-            request=self.request,
-            epoch=self.epoch,
-            base=base,
-            start=start,
-            tokens=tuple(line[start:]),
-            confidences=tuple(self.confidences[start - base :]),
+            self.request, self.epoch, base, start, tuple(tokens), tuple(confidences)
         )
 
 
-def _common(held: list[int], tokens: Sequence[int]) -> int:
+def _common(held: list[int], tokens: tuple[int, ...]) -> int:
     """How many of the first tokens are the same; mostly all of them, which is seen at a glance."""
-    if held == [*tokens[: len(held)]]:
+    if tuple(held) == tokens[: len(held)]:
         return len(held)
     return next(place for place, guess in enumerate(held) if guess != tokens[place])

@@ -80,8 +80,10 @@ class Endpoint:
         for lane in list(self._lanes.values()):
             self._flush(lane)
             news, outgoing = lane.side.tick(now, self.heartbeat)
-            events += self._note(news, lane)
-            self._post(lane, outgoing)
+            if news:
+                events += self._note(news, lane)
+            if outgoing:
+                self._post(lane, outgoing)
             if isinstance(lane.side, Answerer) and lane.side.channel is None:
                 del self._lanes[lane.peer]
         return events

@@ -1,6 +1,6 @@
 """What links are still to be told. Computed from state when it can be said, never queued as frames. Pure."""
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -59,18 +59,20 @@ class Outbox(Generic[Subject]):
     def take(self, link: int, tell: Callable[[Subject], Iterable[AnyMessage]]) -> list[AnyMessage]:
         """What fits into the next frame, in order; the caller says it, or the link ends."""
         messages: list[AnyMessage] = []
-        waiting = deque(self._notes.pop(link, ()))
+        waiting = iter(self._notes.pop(link, ()))
         news = self._news.get(link)
         weight = 0
-        while weight < BATCH_TOKENS and (waiting or news):
-            if not waiting and news:
-                waiting.extend(tell(news.popitem(last=False)[1]))
-                continue
-            messages.append(waiting.popleft())
-            weight += _WEIGHTS.get(type(messages[-1]), _one)(messages[-1])
-        if waiting:  # first in the next frame
-            self._notes[link] = list(waiting)
-        return messages
+        while True:
+            for message in waiting:
+                messages.append(message)
+                weight += _WEIGHTS.get(type(message), _one)(message)
+                if weight >= BATCH_TOKENS:
+                    if rest := list(waiting):  # first in the next frame
+                        self._notes[link] = rest
+                    return messages
+            if not news:
+                return messages
+            waiting = iter(tell(news.popitem(last=False)[1]))
 
 
 def _one(_message: AnyMessage) -> int:

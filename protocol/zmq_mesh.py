@@ -19,7 +19,6 @@ _COPIED: Final = 1 << 16  # bytes below which copying a message is cheaper than 
 # As plain numbers: arithmetic on the library's enumerations costs more than the call that it is for.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-_RECEIVE_MORE: Final = int(zmq.RCVMORE)
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 
@@ -167,11 +166,13 @@ def _send(socket: "zmq.Socket[bytes]", frames: Frames) -> None:
 
 
 def _messages(socket: "zmq.Socket[bytes]") -> Sequence[list[bytes]]:
-    """What is here now: asking for events first spares an exception a call."""
+    """What is here now: asking for events first spares an exception a call, a frame's own `more` an option a part."""
     messages: list[list[bytes]] = []
     while len(messages) < _FEW and int(socket.getsockopt(_EVENTS)) & _READABLE:
-        parts = [socket.recv(_NOBLOCK)]
-        while socket.getsockopt(_RECEIVE_MORE):
-            parts.append(socket.recv(_NOBLOCK))
+        frame = socket.recv(_NOBLOCK, copy=False)
+        parts = [frame.bytes]
+        while frame.more:
+            frame = socket.recv(_NOBLOCK, copy=False)
+            parts.append(frame.bytes)
         messages.append(parts)
     return messages

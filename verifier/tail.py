@@ -66,36 +66,37 @@ class DraftTail:
     def receive(self, row: DraftTailStream) -> Row:
         """Take a row of this request and epoch; a PeerError changes nothing."""
         self._check(row)
-        end = row.base if row.base > self.agreed else self.agreed + len(self.ahead)
-        if row.start > end:
-            if self.cut and row.base <= self.agreed:
+        base, start, confidences = row.base, row.start, row.confidences
+        end = base if base > self.agreed else self.agreed + len(self.ahead)
+        if start > end:
+            if self.cut and base <= self.agreed:
                 return Row.CUT
-            raise PeerError(f"row starts at {row.start}, the line ends at {end}")
-        self.base = max(self.base, row.base)
-        if row.base > self.agreed:
-            self._clear(row.base)
-        if row.start < self.agreed:
-            self._clear(row.start)
-        offset = row.start - self.agreed
+            raise PeerError(f"row starts at {start}, the line ends at {end}")
+        self.base = max(self.base, base)
+        if base > self.agreed:
+            self._clear(base)
+        if start < self.agreed:
+            self._clear(start)
+        offset = start - self.agreed
         self.ahead[offset:] = row.tokens
-        if len(row.confidences) == len(row.tokens) and len(self.confidences) >= offset:
-            self.confidences[offset:] = row.confidences
+        if len(confidences) == len(row.tokens) and len(self.confidences) >= offset:
+            self.confidences[offset:] = confidences
         else:
             self.confidences.clear()
         self.cut = False
-        self._settle()
+        if self.agreed != len(self.final):
+            self._settle()
         return Row.TAKEN
 
     def _check(self, row: DraftTailStream) -> None:
-        count = len(row.tokens)
-        if row.base > self.committed:
-            raise PeerError(f"row knows {row.base} committed tokens, only {self.committed} exist")
-        if row.start + count > row.base + self.granted:
-            raise PeerError(
-                f"row ends at {row.start + count}, granted was {row.base} + {self.granted}"
-            )
-        if count and max(row.tokens) >= self.vocabulary:
-            raise PeerError(f"token {max(row.tokens)} is not below {self.vocabulary}")
+        tokens, base = row.tokens, row.base
+        count = len(tokens)
+        if base > len(self.final):
+            raise PeerError(f"row knows {base} committed tokens, only {len(self.final)} exist")
+        if row.start + count > base + self.granted:
+            raise PeerError(f"row ends at {row.start + count}, granted was {base} + {self.granted}")
+        if count and max(tokens) >= self.vocabulary:
+            raise PeerError(f"token {max(tokens)} is not below {self.vocabulary}")
         if row.confidences and len(row.confidences) != count:
             raise PeerError(f"{len(row.confidences)} confidences for {count} tokens")
 
@@ -107,8 +108,6 @@ class DraftTail:
 
     def _settle(self) -> None:
         """Compare what is owed with what was guessed, in order, until one of them is used up."""
-        if self.agreed == len(self.final):
-            return
         owed = self.final[self.agreed : self.agreed + len(self.ahead)]
         same = len(owed)
         if self.ahead[:same] == owed:

@@ -104,7 +104,7 @@ class Verifier:
         )
         self.endpoint.dial(address, monotonic())
         self.tails = [DraftTail((), VOCABULARY) for _ in range(requests)]
-        [up] = self._wait()
+        up = self._wait()[0]
         assert isinstance(up, LinkUp)
         self.link = up.link
         self._send([DraftSync(index, 1, (1, 2), (), 4) for index in range(requests)])

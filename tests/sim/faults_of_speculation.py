@@ -49,8 +49,8 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "close after open": fault(
         Outbox,
         "take",
-        "waiting = deque(self._notes.pop(link, ()))",
-        "waiting = deque(() if self._news.get(link) else self._notes.pop(link, ()))",
+        "waiting = iter(self._notes.pop(link, ()))",
+        "waiting = iter(() if self._news.get(link) else self._notes.pop(link, ()))",
         unseen="both wait only behind a closed window, and an epoch fences the close",
     ),
     "fault without close": fault(
