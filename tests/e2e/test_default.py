@@ -47,7 +47,7 @@ def run(service_folder: Path, module: str, *arguments: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout + done.stderr  # an answer goes to one, what is said about it to the other
 
 
 def ask(service: Service, text: str) -> openai.types.chat.ChatCompletion:
