@@ -55,7 +55,7 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
         limits=Limits(context(config, proposer), config.max_requests, config.max_ahead),
     )
     log.info("method %s, %d mirrors at most", config.method, config.max_requests)
-    endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock, tracer)
 
 

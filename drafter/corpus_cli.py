@@ -4,7 +4,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
 
-from protocol.config import LinkConfig
+from protocol.config import LinkConfig, MeshConfig
 from protocol.endpoint import Endpoint
+from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity, LinkDown, LinkUp, Received, Rejected
 from protocol.loop import pause
@@ -46,7 +48,15 @@ def main(argv: list[str]) -> None:
             commands = list(additions(given.name, _documents(given.files, folder)))
         elif given.command == "remove":
             commands = [CorpusRemove(given.name)]
-        failed = _tell_all(addresses, commands, folder)
+        keys = given.mesh_keys or (Path(service.keys) if service and service.keys else None)
+        tell = partial(
+            _tell,
+            commands=commands,
+            tokenizer=tokenizer_fingerprint(folder) if folder else "",
+            mesh=MeshConfig(keys=keys),
+            patience=given.patience,
+        )
+        failed = _tell_all(addresses, tell)
     except CorpusError as error:
         sys.stderr.write(f"error: {error}\n")
         failed = True
@@ -64,6 +74,15 @@ def _arguments() -> argparse.ArgumentParser:
     )
     shared.add_argument(
         "--tokenizer", type=Path, metavar="FOLDER", help="model folder; else that of the service"
+    )
+    shared.add_argument(
+        "--mesh-keys",
+        type=Path,
+        metavar="FOLDER",
+        help="keys of the mesh; else those of the service",
+    )
+    shared.add_argument(
+        "--patience", type=float, default=ANSWER, help="seconds that a drafter has for each command"
     )
     commands = parser.add_subparsers(dest="command", required=True)
     add = commands.add_parser("add", parents=[shared], help="text files, each a document")
@@ -124,14 +143,13 @@ def additions(
         yield CorpusAdd(name, tuple(batch), append=not first)
 
 
-def _tell_all(addresses: Sequence[str], commands: Sequence[Command], folder: Path | None) -> bool:
+def _tell_all(addresses: Sequence[str], tell: Callable[[str], tuple[str, CorpusReport]]) -> bool:
     """Print what every drafter holds afterwards; whether any of them did not obey."""
-    tokenizer = tokenizer_fingerprint(folder) if folder else ""
     table = Table("drafter", "corpus", "documents", "tokens", "state")
     failed = False
     for address in addresses:
         try:
-            node_id, report = _tell(address, commands, tokenizer)
+            node_id, report = tell(address)
         except CorpusError as error:
             table.add_row(address, "-", "-", "-", str(error))
             failed = True
@@ -146,12 +164,21 @@ def _tell_all(addresses: Sequence[str], commands: Sequence[Command], folder: Pat
     return failed
 
 
-def _tell(address: str, commands: Sequence[Command], tokenizer: str) -> tuple[str, CorpusReport]:
+def _tell(
+    address: str,
+    commands: Sequence[Command],
+    tokenizer: str,
+    mesh: MeshConfig,
+    patience: float,
+) -> tuple[str, CorpusReport]:
     """Say the commands one after the other; the drafter's name and its last report."""
     identity = Identity("tool", f"corpus-{os.getpid()}", Fingerprint(tokenizer=tokenizer))
-    endpoint = Endpoint(ZmqMesh(), LinkConfig(), identity, draw)
     try:
-        return converse(endpoint, address, commands)
+        endpoint = Endpoint(ZmqMesh("", mesh), LinkConfig(), identity, draw)
+    except LocalError as error:
+        raise CorpusError(str(error)) from error
+    try:
+        return converse(endpoint, address, commands, patience)
     finally:
         endpoint.close()
 

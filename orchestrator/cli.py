@@ -20,8 +20,10 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="Models by name.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+keys_app = typer.Typer(help="Who may speak on the mesh.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
+app.add_typer(keys_app, name="keys")
 
 Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
 Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
@@ -46,6 +48,15 @@ SpeculativeConfig = Annotated[
 OtlpTraces = Annotated[
     str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
 ]
+MeshKeys = Annotated[
+    Path | None, typer.Option(help="Folder of keys: only nodes that it allows get in.")
+]
+InsecureMesh = Annotated[
+    bool | None, typer.Option("--insecure-mesh", help="Let anybody in who reaches the mesh.")
+]
+KeyFolder = Annotated[
+    Path | None, typer.Option("--folder", help="Folder of keys; else draftmesh/keys of the user.")
+]
 File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
 
 
@@ -65,6 +76,8 @@ def up(
     per_request_spec_decode_metrics: SpecMetrics = None,
     speculative_config: SpeculativeConfig = None,
     otlp_traces_endpoint: OtlpTraces = None,
+    mesh_keys: MeshKeys = None,
+    insecure_mesh: InsecureMesh = None,
     config: File = None,
 ) -> None:
     """Start a service here and keep it until Ctrl-C."""
@@ -79,6 +92,7 @@ def up(
         "host": host,
         "port": port,
         "otlp_traces_endpoint": otlp_traces_endpoint,
+        "mesh": {"keys": mesh_keys, "insecure": insecure_mesh},
         "front": {
             "api_key": api_key,
             "per_request_spec_decode_metrics": per_request_spec_decode_metrics,
@@ -179,6 +193,46 @@ def config_show(config: File = None) -> None:
 
         sys.stdout.write(yaml.safe_dump(load({}, config).shown(), sort_keys=False))
         return 0
+
+    _end(run)
+
+
+@keys_app.command("new")
+def keys_new(folder: KeyFolder = None) -> None:
+    """Make this node's key pair, readable by you alone."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import new
+
+        return new(folder)
+
+    _end(run)
+
+
+@keys_app.command("allow")
+def keys_allow(
+    name: Annotated[str, typer.Argument(help="What the other node is called here.")],
+    key: Annotated[str, typer.Argument(help="Its public key, or the file that holds it.")],
+    folder: KeyFolder = None,
+) -> None:
+    """Let another node in."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import allow
+
+        return allow(name, key, folder)
+
+    _end(run)
+
+
+@keys_app.command("list")
+def keys_list(folder: KeyFolder = None) -> None:
+    """Whose keys are let in."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import listed
+
+        return listed(folder)
 
     _end(run)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from drafter.config import DrafterConfig
 from drafter.proposers import PROPOSERS
 from orchestrator.front.config import FrontConfig
-from protocol.config import LinkConfig
+from protocol.config import LinkConfig, MeshConfig
 from verifier.config import VerifierConfig
 
 OWNED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -21,6 +21,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`target`",
         "dtype": "`dtype`",
         "link": "`link`",
+        "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
         "planner.draft_length": "`draft_length`",
     },
@@ -30,6 +31,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "method": "`method`",
         "model": "`draft`",
         "link": "`link`",
+        "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
     },
     "front": {
@@ -40,6 +42,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`target`",
         "name": "`target`",
         "link": "`link`",
+        "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
         "service": "the launcher",
     },
@@ -77,6 +80,7 @@ class Config(BaseModel):
     drafter: DrafterConfig = DrafterConfig()
     front: FrontConfig = FrontConfig(model=Path(), name="")
     link: LinkConfig = LinkConfig()
+    mesh: MeshConfig = MeshConfig()
 
     @field_validator("method")
     @classmethod

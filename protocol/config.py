@@ -1,4 +1,6 @@
-"""What an operator may set about links and frames."""
+"""What an operator may set about links, frames and who gets in."""
+
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,3 +21,14 @@ class LinkConfig(BaseModel):
     )
     tensor_bytes: int = Field(64 << 20, ge=1 << 12, description="largest tensor frame")
     tensors: int = Field(256, ge=1, description="most tensor frames in a message")
+
+
+class MeshConfig(BaseModel):
+    """Who may speak with a node. Sockets on other addresses than loopback and ipc need one of the two."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keys: Path | None = Field(
+        None, description="folder of keys (`orchestrator keys`): only nodes that it allows get in"
+    )
+    insecure: bool = Field(False, description="let anybody in who reaches the port")

@@ -32,6 +32,8 @@ class ServiceState(msgspec.Struct, frozen=True):
     folder: str
     """Folder of the model: its tokenizer is the service's."""
     nodes: tuple[NodeState, ...] = ()
+    keys: str = ""
+    """Folder of the keys that its mesh needs; empty: none."""
 
 
 def cache_folder() -> Path:

@@ -1,6 +1,6 @@
 """The mesh over ZeroMQ: one ROUTER for those who dial us, one DEALER for each node we dial.
 
-The only file that imports zmq. One thread owns all sockets; only `wake` may be called from another.
+The only sockets of the mesh. One thread owns them all; only `wake` may be called from another.
 """
 
 import os
@@ -10,10 +10,15 @@ from typing import Final, NamedTuple
 
 import zmq
 
+from protocol.config import MeshConfig
 from protocol.errors import LocalError
+from protocol.keys import KeyRing
 from protocol.mesh import Frames, Peer
+from protocol.zmq_doors import Doorkeeper, Watcher
 
 _LINGER: Final = 100  # milliseconds that a last word has to leave; set when a socket is made
+OPEN: Final = MeshConfig()
+"""Without keys, and therefore on loopback and ipc only."""
 _FEW: Final = 256  # messages a socket may hold each way before it refuses
 _COPIED: Final = 1 << 16  # bytes below which copying a message is cheaper than sharing it
 # As plain numbers: arithmetic on the library's enumerations costs more than the call that it is for.
@@ -30,15 +35,25 @@ class _Dialled(NamedTuple):
 class ZmqMesh:
     """Keeps the contract of `protocol.mesh.Mesh`. `bind` may end in `:*`; `address` then tells the port.
 
-    Sockets on other addresses than loopback and ipc need `insecure`, until links carry keys.
+    With keys (`config.keys`), every link is encrypted and only nodes whose key is allowed get in. A node that is
+    dialled has this node's own key, unless its address says which: `NAME@tcp://HOST:PORT`.
     """
 
     def __init__(
-        self, bind: str = "", max_message: int = 128 << 20, *, insecure: bool = False
+        self, bind: str = "", config: MeshConfig = OPEN, max_message: int = 128 << 20
     ) -> None:
+        ring = KeyRing(config.keys) if config.keys else None
+        if bind and not (ring or config.insecure or is_local(bind)):
+            raise LocalError(
+                f"{bind} is open to others: bind to loopback or ipc, give keys, or say insecure"
+            )
+        self._keys = ring
+        self._own = ring.own() if ring else None
         self._context = zmq.Context(io_threads=1)
         self._max_message = max_message
         self._poller = zmq.Poller()
+        self._watcher = Watcher(self._poller)
+        self._doorkeeper: Doorkeeper | None = None
         self._dealers: dict[_Dialled, zmq.Socket[bytes]] = {}
         self._router: zmq.Socket[bytes] | None = None
         self._wake_read, self._wake_write = os.pipe()
@@ -46,13 +61,13 @@ class ZmqMesh:
         os.set_blocking(self._wake_write, False)
         self._poller.register(self._wake_read, zmq.POLLIN)
         if bind:
-            if not insecure and not is_local(bind):
-                self.close()
-                raise LocalError(
-                    f"{bind} is open to others: bind to loopback or ipc, or say insecure"
-                )
             self._router = self._socket(zmq.ROUTER)
             self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            if ring and self._own:
+                self._doorkeeper = Doorkeeper(self._context, ring)
+                self._router.curve_secretkey = self._own.secret
+                self._router.curve_publickey = self._own.public
+                self._router.curve_server = True
             self._bind(self._router, bind)
             self._poller.register(self._router, zmq.POLLIN)
 
@@ -91,19 +106,26 @@ class ZmqMesh:
         peer = _Dialled(address)
         if peer not in self._dealers:
             dealer = self._socket(zmq.DEALER)
+            name, bare = parted(address)
             try:
-                dealer.connect(address)
-            except zmq.ZMQError as error:
+                if self._keys and self._own:
+                    dealer.curve_secretkey = self._own.secret
+                    dealer.curve_publickey = self._own.public
+                    dealer.curve_serverkey = self._keys.named(name)
+                dealer.connect(bare)
+            except (zmq.ZMQError, LocalError) as error:
                 dealer.close()
                 raise LocalError(f"cannot dial {address}: {error}") from error
             self._dealers[peer] = dealer
             self._poller.register(dealer, zmq.POLLIN)
+            self._watcher.add(dealer, bare)
         return peer
 
     def disconnect(self, peer: Peer) -> None:
         dealer = self._dealers.pop(peer, None) if isinstance(peer, _Dialled) else None
         if dealer is not None:
             self._poller.unregister(dealer)
+            self._watcher.remove(dealer)
             dealer.close()
 
     def send(self, peer: Peer, frames: Frames) -> bool:
@@ -134,6 +156,8 @@ class ZmqMesh:
         for socket, _ in self._poller.poll(timeout):
             if socket == self._wake_read:  # not in `drain`: a wake between two turns must last
                 os.read(self._wake_read, 4096)
+            else:
+                self._watcher.read(socket)
 
     def wake(self) -> None:
         try:
@@ -144,10 +168,19 @@ class ZmqMesh:
     def close(self) -> None:
         if self._context.closed:
             return
+        if self._doorkeeper:
+            self._doorkeeper.close()
+        self._watcher.close()
         self._context.destroy()
         write, self._wake_write = self._wake_write, -1
         os.close(write)
         os.close(self._wake_read)
+
+
+def parted(address: str) -> tuple[str, str]:
+    """The name of a key, if one is said, and the address itself."""
+    name, at, bare = address.partition("@")
+    return (name, bare) if at and "://" not in name else ("", address)
 
 
 def is_local(address: str) -> bool:

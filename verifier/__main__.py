@@ -102,7 +102,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             max_ahead=config.planner.draft_length,
         ),
     )
-    endpoint = Endpoint(ZmqMesh(config.bind), config.link, identity, draw)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     ends = frozenset(model.eos_ids)
     return VerifierNode(
         core,

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocol.config import LinkConfig
+from protocol.config import LinkConfig, MeshConfig
 
 
 class PlannerConfig(BaseModel):
@@ -54,3 +54,4 @@ class VerifierConfig(BaseModel):
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()
+    mesh: MeshConfig = MeshConfig()

@@ -19,6 +19,7 @@ from orchestrator.front.server import address, listen, server
 from orchestrator.front.text import Tokenizer
 from orchestrator.front.watch import Watch
 from protocol.endpoint import Endpoint
+from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint
@@ -45,10 +46,10 @@ def main() -> None:
             node_id=config.node_id,
             fingerprint=Fingerprint(tokenizer=tokenizer_fingerprint(config.model)),
         )
-    except (OSError, ValueError) as error:
+        endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw)
+    except (OSError, ValueError, LocalError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))
-    endpoint = Endpoint(ZmqMesh(), config.link, identity, draw)
     raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, (listening, page))))
 
 

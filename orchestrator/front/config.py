@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from protocol.config import LinkConfig
+from protocol.config import LinkConfig, MeshConfig
 
 KEY_VARIABLE: Final = "DRAFTMESH_FRONT__API_KEY"
 """Where the process finds its key: command lines can be read by others."""
@@ -56,3 +56,4 @@ class FrontConfig(BaseModel):
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()
+    mesh: MeshConfig = MeshConfig()

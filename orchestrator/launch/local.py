@@ -168,6 +168,7 @@ class LocalService:
                 model=self._front.name,
                 folder=str(self._front.model),
                 nodes=tuple(nodes),
+                keys=str(self._front.mesh.keys or ""),
             )
             self._state_file.write(state)
         with self._changed:

@@ -55,6 +55,7 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             "model": target,
             "name": config.target,
             "link": config.link,
+            "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
             "service": config.shown(),
         }
@@ -80,6 +81,7 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
             "threads": share.threads,
             "planner": planner,
             "link": config.link,
+            "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
@@ -96,6 +98,7 @@ def _drafter(config: Config, number: int, draft: Path | None, share: Share) -> C
             "dtype": config.drafter.dtype if "dtype" in own else config.dtype,
             "threads": share.threads,
             "link": config.link,
+            "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )

@@ -1,4 +1,4 @@
-"""One contract for all meshes: in process, over tcp, over ipc."""
+"""One contract for all meshes: in process, over tcp, over ipc, over encrypted tcp."""
 
 import socket
 import threading
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from protocol.config import MeshConfig
 from protocol.errors import LocalError
+from protocol.keys import KeyRing
 from protocol.local_mesh import LocalNetwork
 from protocol.mesh import Mesh, Peer
 from protocol.zmq_mesh import ZmqMesh
@@ -35,13 +37,17 @@ class World:
         return mesh
 
 
-@pytest.fixture(params=["local", "tcp", "ipc"])
+@pytest.fixture(params=["local", "tcp", "ipc", "curve"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     network, serial = LocalNetwork(time.monotonic, bound=256), count()
+    if request.param == "curve":
+        KeyRing(tmp_path).new()
+    keyed = MeshConfig(keys=tmp_path)
     binds: dict[str, Callable[[str], Mesh]] = {
         "local": lambda address: network.mesh(address or f"node-{next(serial)}"),
         "tcp": lambda address: ZmqMesh(address or "tcp://127.0.0.1:*"),
         "ipc": lambda address: ZmqMesh(address or f"ipc://{tmp_path}/{next(serial)}"),
+        "curve": lambda address: ZmqMesh(address or "tcp://127.0.0.1:*", keyed),
     }
     made = World(binds[request.param])
     yield made
@@ -390,7 +396,7 @@ def test_a_door_that_is_open_to_others_is_refused(bind: str) -> None:
 
 
 def test_a_door_that_is_open_to_others_can_be_asked_for() -> None:
-    with closing(ZmqMesh("tcp://0.0.0.0:*", insecure=True)) as mesh:
+    with closing(ZmqMesh("tcp://0.0.0.0:*", config=MeshConfig(insecure=True))) as mesh:
         assert mesh.address.startswith("tcp://0.0.0.0:")
 
 

@@ -114,3 +114,20 @@ def test_a_service_that_does_not_answer_is_one_sentence_and_code_1() -> None:
     code, text = run("generate", "hello", "--url", "http://127.0.0.1:9/v1")
     assert code == 1
     assert text.startswith("error: The service at http://127.0.0.1:9 does not answer")
+
+
+def test_keys_are_made_given_and_listed(tmp_path: Path) -> None:
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    assert run("keys", "list", "--folder", ours)[0] == 1
+    assert run("keys", "new", "--folder", ours)[0] == 0
+    assert run("keys", "new", "--folder", theirs)[0] == 0
+    code, said = run("keys", "allow", "gpu-box", f"{theirs}/own.key", "--folder", ours)
+    assert (code, "gpu-box is let in" in said) == (0, True)
+    code, said = run("keys", "list", "--folder", ours)
+    assert code == 0
+    assert {"own", "gpu-box"} <= set(said.split())
+    code, said = run("keys", "allow", "other", "nonsense", "--folder", ours)
+    assert (code, said) == (
+        1,
+        "error: 'nonsense' is no public key: 40 characters of Z85 are.\n",
+    )
