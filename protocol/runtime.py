@@ -13,7 +13,8 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from protocol.process import Command, Control, Drain
+from protocol.names import Names
+from protocol.process import Command, Control, Drain, Peers
 from protocol.spans import TakeSpans, no_tracer
 
 clock: Final[Callable[[], float]] = time.monotonic
@@ -85,10 +86,11 @@ def run(node: Node, control: Control, drain_seconds: float) -> None:
     """Turn until the node stops; a drain that takes longer than `drain_seconds` is cut short."""
     gc.collect()
     gc.freeze()  # what was loaded stays; going through it again takes as long as several forwards
+    names = Names(control.put)
     cut = float("inf")
     while not node.stopped:
         for command in control.drain():
-            node.command(command)
+            node.command(names.numeric(command) if isinstance(command, Peers) else command)
             if isinstance(command, Drain):
                 cut = min(cut, clock() + drain_seconds)
         if clock() >= cut:

@@ -3,7 +3,9 @@
 The only sockets of the mesh. One thread owns them all; only `wake` may be called from another.
 """
 
+import logging
 import os
+import threading
 from collections.abc import Sequence
 from math import ceil
 from typing import Final, NamedTuple
@@ -16,9 +18,12 @@ from protocol.keys import KeyRing
 from protocol.mesh import Frames, Peer
 from protocol.zmq_doors import Doorkeeper, Watcher
 
+log = logging.getLogger(__name__)
+
 _LINGER: Final = 100  # milliseconds that a last word has to leave; set when a socket is made
 OPEN: Final = MeshConfig()
 """Without keys, and therefore on loopback and ipc only."""
+_PATIENCE: Final = 5.0  # seconds that closing may take, lingering included
 _FEW: Final = 256  # messages a socket may hold each way before it refuses
 _COPIED: Final = 1 << 16  # bytes below which copying a message is cheaper than sharing it
 # As plain numbers: arithmetic on the library's enumerations costs more than the call that it is for.
@@ -72,6 +77,7 @@ class ZmqMesh:
             self._poller.register(self._router, zmq.POLLIN)
 
     def _bind(self, router: "zmq.Socket[bytes]", bind: str) -> None:
+        router.setsockopt(zmq.IPV6, int("[" in bind))
         try:
             router.bind(bind)
         except zmq.ZMQError as error:
@@ -112,6 +118,7 @@ class ZmqMesh:
                     dealer.curve_secretkey = self._own.secret
                     dealer.curve_publickey = self._own.public
                     dealer.curve_serverkey = self._keys.named(name)
+                dealer.setsockopt(zmq.IPV6, int("[" in bare))
                 dealer.connect(bare)
             except (zmq.ZMQError, LocalError) as error:
                 dealer.close()
@@ -171,7 +178,7 @@ class ZmqMesh:
         if self._doorkeeper:
             self._doorkeeper.close()
         self._watcher.close()
-        self._context.destroy()
+        _end(self._context)
         write, self._wake_write = self._wake_write, -1
         os.close(write)
         os.close(self._wake_read)
@@ -188,6 +195,17 @@ def is_local(address: str) -> bool:
     return address.startswith(
         ("ipc://", "inproc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]")
     )
+
+
+def _end(context: "zmq.Context[zmq.Socket[bytes]]") -> None:
+    """Close what is open and let last words leave, within a bound: seen once, libzmq itself never came back."""
+    ending = threading.Thread(target=context.destroy, name="mesh end", daemon=True)
+    ending.start()
+    ending.join(_PATIENCE)
+    if ending.is_alive():
+        log.warning(
+            "sockets of the mesh did not close within %g s; they end with the process", _PATIENCE
+        )
 
 
 def _send(socket: "zmq.Socket[bytes]", frames: Frames) -> None:

@@ -47,7 +47,7 @@ def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
     """Until drained or stopped."""
     control.on_command(node.endpoint.mesh.wake)
     if config.drafters:
-        node.command(Peers(config.drafters))
+        control.put(Peers(config.drafters))
     announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
     try:
         run(node, control, config.drain_seconds)

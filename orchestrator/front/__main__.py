@@ -90,7 +90,7 @@ async def serve(
                 loop.call_soon_threadsafe(setattr, api, "should_exit", True)
 
     if config.verifiers:
-        node.command(Peers(config.verifiers))
+        control.put(Peers(config.verifiers))
     thread = threading.Thread(target=mesh, name="mesh")
     thread.start()
     control.on_command(node.wake)
