@@ -75,7 +75,7 @@ async def _rounds(
             made[fault] += 1
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
-            await traffic.tokens(rng.randint(*BETWEEN))
+            await traffic.tokens(rng.randint(*BETWEEN), errors=VISITORS)  # all know of it
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         await traffic.tokens(rng.randint(*BETWEEN))

@@ -45,11 +45,14 @@ class Traffic:
         self._moved = asyncio.Condition()
         self._over = False
 
-    async def tokens(self, count: int) -> None:
-        """Return when so many more tokens have come, or a stream has gone wrong."""
-        wanted = self.record.tokens + count
+    async def tokens(self, count: int, errors: float = float("inf")) -> None:
+        """Return when so many more tokens have come, or so many errors, or a stream has gone wrong."""
+        record = self.record
+        wanted, most = record.tokens + count, record.errors + errors
         async with self._moved:
-            await self._moved.wait_for(lambda: self.record.tokens >= wanted or self.record.faults)
+            await self._moved.wait_for(
+                lambda: record.tokens >= wanted or record.errors >= most or record.faults
+            )
 
     def stop(self) -> None:
         """Visitors leave after their present answer."""
