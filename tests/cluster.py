@@ -102,12 +102,14 @@ class Cluster:
         )
         grammars = Grammars(bridge(target, model.vocab, model.eos_ids), lambda _grammar: "")
         self.pool = PagePool(pages, page_size)
-        self.core = VerifierCore(
-            config,
-            Admission(context, model.vocab, frozenset(model.eos_ids), rule),
-            self.pool,
-            PLANNERS[config.planner.name](config.planner),
-            lambda: StreamDetokenizer(tokenizer),
+        self.core = identities.watched(
+            VerifierCore(
+                config,
+                Admission(context, model.vocab, frozenset(model.eos_ids), rule),
+                self.pool,
+                PLANNERS[config.planner.name](config.planner),
+                lambda: StreamDetokenizer(tokenizer),
+            )
         )
         self.verifier = VerifierNode(
             self.core,

@@ -32,7 +32,7 @@ def test_nothing_wanted_changes_nothing() -> None:
     assert torch.equal(adjusted(Adjustments(), [1, 2], [3]), logits(0))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.integers(0, VOCABULARY - 1), max_size=12),
     st.lists(st.integers(0, VOCABULARY - 1), max_size=12),
@@ -50,7 +50,7 @@ def test_repetition_counts_prompt_and_output_as_transformers_does(
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), max_size=20), st.floats(-2, 2), st.floats(-2, 2))
 def test_presence_and_frequency_count_the_output_only(
     output: list[int], presence: float, frequency: float

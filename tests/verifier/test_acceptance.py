@@ -130,7 +130,7 @@ SAMPLINGS = st.builds(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(
     SAMPLINGS,
     st.integers(0, 3),
