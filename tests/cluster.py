@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore
+from drafter.core import DrafterCore, context
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
 from engine.config import Dtype, EngineConfig
@@ -140,7 +140,8 @@ class Cluster:
         """A new drafter process at its address."""
         config = self.configs[node_id].model_copy(update={"kv_bytes": 16 << 20})
         proposer = PROPOSERS[config.method](config)
-        identity = Identity("drafter", node_id, method=config.method)
+        limits = Limits(context(config, proposer), config.max_requests, config.max_ahead)
+        identity = Identity("drafter", node_id, limits=limits, method=config.method)
         endpoint = self._endpoint(node_id, identity)
         self.drafters[node_id] = DrafterNode(
             DrafterCore(config, proposer), endpoint, proposer, self._clock
