@@ -43,8 +43,7 @@ from verifier.planner import PLANNERS
 from verifier.text import StreamDetokenizer, load_tokenizer
 from verifier.worker import EngineWorker
 
-TURNS = 20_000
-"""A cluster that needs more turns for a handful of requests is stuck."""
+TURNS = 20_000  # a cluster that needs more for a handful of requests is stuck
 
 
 @dataclass
