@@ -12,6 +12,7 @@ from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal, Proposer
 from drafter.record import Record
+from engine.pages import PagePool
 from protocol.errors import PeerError
 from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.messages import (
@@ -65,6 +66,15 @@ class Bounded(Protocol):
     """A proposer whose model knows so many positions."""
 
     context: int
+
+
+@runtime_checkable
+class HoldsPages(Protocol):
+    """A proposer whose model keeps KV."""
+
+    @property
+    def pool(self) -> PagePool:
+        """Where its pages come from and go back to."""
 
 
 def context(config: DrafterConfig, proposer: Proposer) -> int:
@@ -242,7 +252,8 @@ class DrafterCore:
 
     def facts(self) -> Facts:
         """What this drafter counted since it began."""
-        return self.record.facts(len(self), self.counters)
+        pool = self._proposer.pool if isinstance(self._proposer, HoldsPages) else None
+        return self.record.facts(len(self), self.counters, pool)
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self))

@@ -6,6 +6,7 @@ from typing import Final
 
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal
+from engine.pages import PagePool
 from protocol import attributes
 from protocol.facts import SHORT, Distribution, level, one, under
 from protocol.messages import Facts
@@ -116,7 +117,8 @@ class Record:
             )
         )
 
-    def facts(self, mirrors: int, counters: dict[str, int]) -> Facts:
+    def facts(self, mirrors: int, counters: dict[str, int], pool: PagePool | None = None) -> Facts:
+        pages = {} if pool is None else {"pages": level(pool.pages), "pages_free": level(pool.free)}
         return Facts(
             counters={
                 "mirrors_opened": one(self._opened),
@@ -124,7 +126,7 @@ class Record:
                 "refused": under("refused_", counters, REFUSALS),
                 "messages_unexpected": one(counters.get("messages_unexpected", 0)),
             },
-            gauges={"mirrors": level(mirrors)},
+            gauges={"mirrors": level(mirrors), **pages},
             histograms={"propose_seconds": self._seconds.histogram()},
         )
 

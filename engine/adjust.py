@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 NEVER = float("-inf")
+LARGEST = torch.finfo(torch.float32).max
+"""What a penalty next to zero makes of a logit: two infinite ones could not be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +65,22 @@ def adjust(
         logits_V[torch.tensor(list(counts))] -= wanted.presence + wanted.frequency * counts_C
 
 
-def restrict(logits_NV: Tensor, masks: Sequence[bytes]) -> int | None:
+def restrict(logits_NV: Tensor, masks: Sequence[bytes]) -> None:
     """Leave each of the first rows only the tokens whose bit is set in its mask, in place.
 
-    Returns the first of these rows where nothing is left that can be drawn. Bit i, the lowest of a byte first, is
-    token i; what has no bit is not allowed.
+    Bit i, the lowest of a byte first, is token i; what has no bit is not allowed.
     """
     rows = len(masks)
     if not rows:
-        return None
+        return
     bits = np.frombuffer(b"".join(masks), dtype=np.uint8).reshape(rows, -1)
     banned_MV = np.unpackbits(bits, axis=1, count=logits_NV.shape[1], bitorder="little") == 0
-    logits_MV = logits_NV[:rows].numpy()
-    np.copyto(logits_MV, NEVER, where=banned_MV)
-    dead = np.flatnonzero(logits_MV.max(axis=1) == NEVER)
+    np.copyto(logits_NV[:rows].numpy(), NEVER, where=banned_MV)
+
+
+def dead_end(logits_NV: Tensor) -> int | None:
+    """The first row where nothing is left that can be drawn."""
+    dead = np.flatnonzero(logits_NV.numpy().max(axis=1) == NEVER)
     return int(dead[0]) if dead.size else None
 
 
@@ -85,4 +89,5 @@ def _repeat(logits_V: Tensor, penalty: float, seen: set[int]) -> None:
         return
     ids_C = torch.tensor(sorted(seen))
     seen_C = logits_V[ids_C]
-    logits_V[ids_C] = torch.where(seen_C > 0, seen_C / penalty, seen_C * penalty)
+    changed_C = torch.where(seen_C > 0, seen_C / penalty, seen_C * penalty)
+    logits_V[ids_C] = changed_C.clamp_(max=LARGEST)

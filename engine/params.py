@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.errors import EngineError
 
-COLDEST: Final = 1e-6  # below it, logits divided by the temperature would leave float32
+COLDEST: Final = 1e-6  # colder ones are taken as this: logits divided by less leave float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         legal = {
-            "temperature": self.temperature == 0.0 or COLDEST <= self.temperature < float("inf"),
+            "temperature": 0.0 <= self.temperature < float("inf"),
             "top_k": self.top_k >= 0,
             "top_p": 0.0 < self.top_p <= 1.0,
             "min_p": 0.0 <= self.min_p <= 1.0,

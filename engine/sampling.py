@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.inversion import first_above, invert
-from engine.params import SamplingParams
+from engine.params import COLDEST, SamplingParams
 
 __all__ = ["SamplingParams", "sample", "transform"]
 
@@ -111,7 +111,7 @@ def _scaled(logits_NV: Tensor, rows: Sequence[int], params: Sequence[SamplingPar
     first, end = rows[0], rows[-1] + 1
     together = end - first == len(rows)  # a slice spares a copy
     logits_MV = logits_NV[first:end] if together else logits_NV[rows]
-    temperature_M1 = torch.tensor([[params[row].temperature] for row in rows], dtype=torch.float32)
+    temperature_M1 = torch.tensor([[max(params[row].temperature, COLDEST)] for row in rows])
     return (logits_MV - logits_MV.amax(dim=-1, keepdim=True)).div_(temperature_M1)
 
 

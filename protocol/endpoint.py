@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from protocol.codec import Codec, Kind
 from protocol.config import LinkConfig
 from protocol.errors import PeerError
-from protocol.facts import level, one, under
+from protocol.facts import level, named, one, under
 from protocol.link import (
     Answerer,
     Dialler,
@@ -175,7 +175,7 @@ class Endpoint:
         return any(lane.held is not None for lane in self._lanes.values())
 
     def facts(self) -> Facts:
-        """What happened to frames and links so far, and how the links are."""
+        """What happened to frames and links so far, how the links are, and what this node runs."""
         channels = [(lane.node_id, lane.side.channel) for lane in self._links.values()]
         trips = {
             node_id: channel.trip.seconds
@@ -188,7 +188,12 @@ class Endpoint:
                 "links_begun": one(self.counters["links_up"]),
                 "links_ended": under("links_down_", self.counters),
             },
-            gauges={"links": level(len(channels)), "round_trip_seconds": trips},
+            gauges={
+                "links": level(len(channels)),
+                "round_trip_seconds": trips,
+                "weights": named(self.identity.fingerprint.weights),
+                "method": named(self.identity.method),
+            },
         )
 
     def close(self) -> None:

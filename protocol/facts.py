@@ -49,6 +49,11 @@ def level(value: float) -> dict[str, float]:
     return {"": float(value)}
 
 
+def named(what: str) -> dict[str, float]:
+    """A gauge that is always 1: its label says what is so; nothing: nothing is."""
+    return {what: 1.0} if what else {}
+
+
 def under(prefix: str, counts: Mapping[str, int], known: Sequence[str] = ()) -> dict[str, int]:
     """The counts whose names begin with `prefix`, by the rest of their names; those that are `known` even at zero."""
     found = {

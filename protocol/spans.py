@@ -1,7 +1,7 @@
 """What a core records of requests that are traced: plain values, made into spans elsewhere (`protocol/tracing.py`).
 
-A request is traced when its front door says so: `Submit.trace` and `DraftSync.trace` then hold a W3C `traceparent`.
-Any other request costs one comparison.
+A request is traced when its front door says so: `Submit.trace` and `DraftSync.trace` then hold a W3C `traceparent` and,
+behind a space, the `tracestate` that came with it. Any other request costs one comparison.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 Value = str | bool | int | float
 
+LONGEST_STATE: Final = 512
+"""Characters of a `tracestate` that is carried on; the recommendation asks for no more."""
 _PARTS: Final = 4
 _DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -18,6 +20,8 @@ class Context(NamedTuple):
 
     trace: int
     span: int
+    state: str = ""
+    """What other tracers have to say of the trace, in their words."""
 
 
 class Place(NamedTuple):
@@ -48,8 +52,9 @@ class Span(NamedTuple):
 
 
 def traced(text: str) -> Context | None:
-    """The context in a `traceparent`; None where there is none, or when it is not sampled."""
-    parts = text.split("-")
+    """The context that `traceparent` made a text of; None where there is none, or when it is not sampled."""
+    parent, _, state = text.partition(" ")
+    parts = parent.split("-")
     if len(parts) < _PARTS or [len(part) for part in parts[:_PARTS]] != [2, 32, 16, 2]:
         return None
     version, trace, span, flags = parts[:_PARTS]
@@ -57,13 +62,14 @@ def traced(text: str) -> Context | None:
         return None
     if not _DIGITS.issuperset(version + trace + span + flags) or not int(flags, 16) & 1:
         return None
-    context = Context(int(trace, 16), int(span, 16))
-    return context if all(context) else None
+    context = Context(int(trace, 16), int(span, 16), state)
+    return context if context.trace and context.span else None
 
 
 def traceparent(context: Context) -> str:
     """The text by which another process finds a sampled span."""
-    return f"00-{context.trace:032x}-{context.span:016x}-01"
+    parent = f"00-{context.trace:032x}-{context.span:016x}-01"
+    return f"{parent} {context.state}" if 0 < len(context.state) <= LONGEST_STATE else parent
 
 
 class Recorder:

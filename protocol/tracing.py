@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, SpanContext, TraceFlags
+from opentelemetry.trace import Link, SpanContext, TraceFlags, TraceState
 
 from protocol.attributes import SCHEMA
 from protocol.spans import Context, Place, Span
@@ -135,13 +136,19 @@ class Tracer:
         return self._day() - int(self._clock() * NANO)
 
     def _made(self, span: Span) -> ReadableSpan:
-        trace_number, above = span.context
+        trace_number, above, state = span.context
         if span.parent:
             above = self._number(span.scope, span.parent)
         number = self._number(span.scope, span.key) if span.key else self._draw()
         return ReadableSpan(
             name=span.name,
-            context=SpanContext(trace_number, number, is_remote=False, trace_flags=SAMPLED),
+            context=SpanContext(
+                trace_number,
+                number,
+                is_remote=False,
+                trace_flags=SAMPLED,
+                trace_state=_others(state),
+            ),
             parent=SpanContext(trace_number, above, is_remote=not span.parent, trace_flags=SAMPLED),
             resource=self._resource,
             attributes=span.attributes,
@@ -163,7 +170,12 @@ class Tracer:
         return numbers[key]
 
 
+@lru_cache(maxsize=64)
+def _others(state: str) -> TraceState | None:
+    return TraceState.from_header([state]) if state else None
+
+
 def context_of(span: trace.Span) -> Context:
     """Where other processes may go on."""
     known = span.get_span_context()
-    return Context(known.trace_id, known.span_id)
+    return Context(known.trace_id, known.span_id, known.trace_state.to_header())

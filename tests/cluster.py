@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore
+from drafter.core import DrafterCore, context
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
 from engine.config import Dtype, EngineConfig
@@ -43,8 +43,7 @@ from verifier.planner import PLANNERS
 from verifier.text import StreamDetokenizer, load_tokenizer
 from verifier.worker import EngineWorker
 
-TURNS = 20_000
-"""A cluster that needs more turns for a handful of requests is stuck."""
+TURNS = 20_000  # a cluster that needs more for a handful of requests is stuck
 
 
 @dataclass
@@ -102,12 +101,14 @@ class Cluster:
         )
         grammars = Grammars(bridge(target, model.vocab, model.eos_ids), lambda _grammar: "")
         self.pool = PagePool(pages, page_size)
-        self.core = VerifierCore(
-            config,
-            Admission(context, model.vocab, frozenset(model.eos_ids), rule),
-            self.pool,
-            PLANNERS[config.planner.name](config.planner),
-            lambda: StreamDetokenizer(tokenizer),
+        self.core = identities.watched(
+            VerifierCore(
+                config,
+                Admission(context, model.vocab, frozenset(model.eos_ids), rule),
+                self.pool,
+                PLANNERS[config.planner.name](config.planner),
+                lambda: StreamDetokenizer(tokenizer),
+            )
         )
         self.verifier = VerifierNode(
             self.core,
@@ -138,7 +139,8 @@ class Cluster:
         """A new drafter process at its address."""
         config = self.configs[node_id].model_copy(update={"kv_bytes": 16 << 20})
         proposer = PROPOSERS[config.method](config)
-        identity = Identity("drafter", node_id, method=config.method)
+        limits = Limits(context(config, proposer), config.max_requests, config.max_ahead)
+        identity = Identity("drafter", node_id, limits=limits, method=config.method)
         endpoint = self._endpoint(node_id, identity)
         self.drafters[node_id] = DrafterNode(
             DrafterCore(config, proposer), endpoint, proposer, self._clock

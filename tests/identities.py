@@ -1,12 +1,34 @@
 """What the numbers of a verifier must always say, whatever happened: asserted after stories of every kind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from math import isfinite
 
 from protocol.messages import Facts, Histogram
+from verifier.core import VerifierCore
 from verifier.drafting import PLAIN, STALE
 from verifier.ledger import ENDS
+
+_watched: list[Callable[[], Facts]] = []
+
+
+def watched(core: VerifierCore) -> VerifierCore:
+    """The same core, whose numbers are checked when the test that made it is over."""
+    _watched.append(core.facts)
+    return core
+
+
+def spoilt() -> None:
+    """This test makes numbers that cannot be: none are checked after it."""
+    _watched.clear()
+
+
+def check_watched() -> None:
+    """At the end of a test."""
+    facts = [each() for each in _watched]
+    _watched.clear()
+    for each in facts:
+        check(each)
 
 
 def broken(facts: Facts) -> list[str]:

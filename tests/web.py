@@ -117,6 +117,9 @@ class Web:
         assert cluster.core.idle
         assert cluster.pool.free == cluster.pool.pages
         assert [len(each.core) for each in cluster.drafters.values()] == [0] * len(cluster.drafters)
+        for drafter in cluster.drafters.values():
+            gauges = drafter.core.facts().gauges
+            assert gauges.get("pages_free") == gauges.get("pages")
         assert self.node.status().in_flight == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from protocol.messages import Grammar
-from verifier.matcher import Compiled
+from verifier.matcher import Compiled, Unchecked
 from verifier.vetting import VettingError
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ STACK: Final = 16 << 20
 LAST_MOMENT: Final = 2.0
 
 Compile = Callable[[Grammar], Compiled | str]
-"""Matchers for a grammar, or what is wrong with it."""
+"""Matchers for a grammar, or what is wrong with it; `Unchecked` says that nobody can tell."""
 Ready = tuple[Grammar, Compiled | str]
 
 
@@ -100,7 +100,7 @@ class ThreadCompiler:
             return self._compile(grammar)
         except VettingError as error:
             log.warning("%s", error)
-            return str(error)
+            return Unchecked(error)
 
 
 def refuse(_grammar: Grammar) -> str:

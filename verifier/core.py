@@ -29,7 +29,7 @@ from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
 from verifier.generation import Generation
-from verifier.matcher import Compiled
+from verifier.matcher import Compiled, Unchecked
 from verifier.planner import Planner
 from verifier.record import Record
 from verifier.scheduler import Scheduler
@@ -147,7 +147,8 @@ class VerifierCore:
                 continue
             self._forget(each, "refused", now)
             if each.choice == 0:
-                words = Refuse("invalid", result, each.submit.request, field="grammar")
+                code = "unchecked" if isinstance(result, Unchecked) else "invalid"
+                words = Refuse(code, result, each.submit.request, field="grammar")
                 self._refuse(each.front, words)
 
     def _refuse(self, front: int, refusal: Refuse) -> None:

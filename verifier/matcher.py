@@ -18,6 +18,12 @@ class Masks:
     fault: str = ""
 
 
+class Unchecked(str):
+    """Why nobody can tell what a grammar is worth: a fault of ours, not of the grammar."""
+
+    __slots__ = ()
+
+
 class Matcher(Protocol):
     """Follows the committed output of one choice through its grammar."""
 

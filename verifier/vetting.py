@@ -24,8 +24,8 @@ from verifier.grammar import bridge, check
 
 PROCESSOR_SECONDS: Final = 0.5
 """What one grammar may take; a schema of a thousand optional properties takes 0.15."""
-WALL_SECONDS: Final = 10.0
-"""The same on a machine that is too busy to give the child its turn."""
+WALL_SECONDS: Final = 60.0
+"""What an answer may take on a machine that is too busy to give the child its turn; it says nothing of the grammar."""
 START_SECONDS: Final = 60.0
 STACK: Final = 4 << 20
 """Of the child. Half of what threads have elsewhere, so that what fits here fits there."""
@@ -42,12 +42,17 @@ class Vetting:
     """Asks a child, which starts with the first question and again after each that killed it.
 
     For one checkpoint folder; `width` and `end_tokens` as in `bridge`, and of no matter to what is right or wrong.
-    May be asked from any thread, one at a time.
+    May be asked from any thread, one at a time; `patience` is how long an answer may take.
     """
 
     def __init__(
-        self, folder: Path, width: int = 0, end_tokens: frozenset[int] = frozenset()
+        self,
+        folder: Path,
+        width: int = 0,
+        end_tokens: frozenset[int] = frozenset(),
+        patience: float = WALL_SECONDS,
     ) -> None:
+        self.patience = patience
         self._arguments = (str(folder), str(width), *map(str, sorted(end_tokens)))
         self._turn = threading.Lock()
         self._child: _Child | None = None
@@ -56,29 +61,35 @@ class Vetting:
         """What is wrong with a grammar, or nothing; a VettingError if nobody can tell."""
         with self._turn:
             if self._child is not None and self._child.dead:
-                self._child.end()
-                self._child = None
+                self._end()
             if self._child is None:
                 self._child = _Child(self._arguments)
-            answer = self._child.ask(grammar)
-            if answer is None:
-                code = self._child.end()
-                self._child = None
-                return _epitaph(code)
-            return answer
+            try:
+                answer = self._child.ask(grammar, self.patience)
+            except TimeoutError as error:
+                self._end()
+                text = f"the grammar could not be checked within {self.patience:g} s"
+                raise VettingError(text) from error
+            return _epitaph(self._end()) if answer is None else answer
 
     def close(self) -> None:
         """The child is not needed any more; a later question starts another."""
         with self._turn:
             if self._child is not None:
-                self._child.end()
-                self._child = None
+                self._end()
+
+    def _end(self) -> int:
+        assert self._child is not None
+        code = self._child.end()
+        self._child = None
+        return code
 
 
 class _Child:
     def __init__(self, arguments: tuple[str, ...]) -> None:
         self._popen = subprocess.Popen(
             [sys.executable, "-P", "-m", "verifier.vetting", *arguments],
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,17 +100,22 @@ class _Child:
         assert self._popen.stdout is not None
         self._stdin: IO[bytes] = self._popen.stdin
         self._stdout: IO[bytes] = self._popen.stdout
-        if self._line(START_SECONDS) is None:
+        os.set_blocking(self._stdin.fileno(), False)
+        try:
+            ready = self._line(time.monotonic() + START_SECONDS)
+        except TimeoutError:
+            ready = None
+        if ready is None:
             raise VettingError(f"grammars cannot be checked: the child ended with {self.end()}")
 
-    def ask(self, grammar: Grammar) -> str | None:
-        """The child's answer; None if it gave none."""
+    def ask(self, grammar: Grammar, seconds: float) -> str | None:
+        """The child's answer; None if it died of the question, a TimeoutError if it does neither."""
+        deadline = time.monotonic() + seconds
         try:
-            self._stdin.write(msgspec.json.encode(grammar) + b"\n")
-            self._stdin.flush()
+            self._write(msgspec.json.encode(grammar) + b"\n", deadline)
         except BrokenPipeError:
             return None
-        line = self._line(WALL_SECONDS)
+        line = self._line(deadline)
         return None if line is None else msgspec.json.decode(line, type=str)
 
     @property
@@ -110,24 +126,32 @@ class _Child:
     def end(self) -> int:
         """Its exit code; it is dead then."""
         self._popen.kill()
-        with suppress(BrokenPipeError):
-            self._stdin.close()
+        self._stdin.close()
         self._stdout.close()
         return self._popen.wait()
 
-    def _line(self, seconds: float) -> bytes | None:
-        deadline = time.monotonic() + seconds
+    def _write(self, content: bytes, deadline: float) -> None:
+        while content:
+            if not select.select([], [self._stdin], [], _left(deadline))[1]:
+                raise TimeoutError
+            content = content[os.write(self._stdin.fileno(), content) :]
+
+    def _line(self, deadline: float) -> bytes | None:
         line = b""
         while not line.endswith(b"\n"):
-            left = max(0.0, deadline - time.monotonic())
-            if not select.select([self._stdout], [], [], left)[0]:
-                return None
+            if not select.select([self._stdout], [], [], _left(deadline))[0]:
+                raise TimeoutError
             piece = os.read(self._stdout.fileno(), 1 << 16)
             if not piece:
-                self._popen.wait()  # so that its own reason is known, not that of `end`
+                with suppress(subprocess.TimeoutExpired):  # its own reason, not that of `end`
+                    self._popen.wait(_left(deadline))
                 return None
             line += piece
         return line
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _places() -> list[str]:

@@ -8,14 +8,15 @@ from typing import Final, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from engine.adjust import Adjustments, adjust, restrict
+from engine.adjust import Adjustments, adjust, dead_end, restrict
 from engine.runner import Forward, Row
 from engine.scores import score
 from protocol.messages import Sampling, Scored
 from verifier.acceptance import Rule
+from verifier.matcher import Masks
 from verifier.step import Step, Verdict, Work
 
-DEAD_END: Final = "no token that the grammar allows here may be drawn"
+DEAD_END: Final = "no token is left that may be drawn: what the request allows and what it bans exclude each other"
 
 
 class Target(Protocol):
@@ -65,7 +66,7 @@ class EngineWorker:
                 drawn = drawn.clone()  # scores are of what the target said itself
             for work, window in zip(windows, _windows(windows, drawn), strict=True):
                 _change(work, window)
-                ends.append(_follow(work, window) if work.matcher is not None else None)
+                ends.append(_end(work, window) if _bans(work) else None)
         verdicts = self._rule(windows, drawn)
         if any(ends):
             verdicts = [_cut(each, end) for each, end in zip(verdicts, ends, strict=True)]
@@ -121,6 +122,13 @@ def _changes(work: Work) -> bool:
     )
 
 
+def _bans(work: Work) -> bool:
+    """Whether some tokens cannot be drawn, so that none may be left."""
+    wanted = _adjustments(work.sampling)
+    early = work.banned and work.banned_draws
+    return bool(work.matcher is not None or early or wanted.allowed or wanted.bad_words)
+
+
 def _change(work: Work, window: Tensor) -> None:
     """Adjust each row of a window as if the drafts before it had been output."""
     early = min(work.banned_draws, work.draws)
@@ -140,15 +148,16 @@ class _End(NamedTuple):
     fault: str
 
 
-def _follow(work: Work, window: Tensor) -> _End | None:
-    """Leave each row of a window what the grammar allows there, behind the drafts before it."""
-    assert work.matcher is not None
-    masks = work.matcher.masks(work.guesses)
-    dead = restrict(window, masks.rows)
+def _end(work: Work, window: Tensor) -> _End | None:
+    """Leave each row of a window what the grammar allows there, behind the drafts before it; where that is nothing."""
+    masks = Masks(()) if work.matcher is None else work.matcher.masks(work.guesses)
+    restrict(window, masks.rows)
+    dead = dead_end(window)
     if dead is not None:
         window[dead:] = 0.0  # what is drawn there is cut off, but it can be drawn
-        return _End(dead, DEAD_END)
-    return _End(len(masks.rows), masks.fault) if masks.fault else None
+    if masks.fault and (dead is None or dead > len(masks.rows)):
+        return _End(len(masks.rows), masks.fault)
+    return None if dead is None else _End(dead, DEAD_END)
 
 
 def _cut(verdict: Verdict, end: _End | None) -> Verdict:

@@ -58,6 +58,11 @@ class StandaloneProposer:
         self._sequences: dict[Mirror, PagedSequence] = {}
         self._chunk = _FIRST
 
+    @property
+    def pool(self) -> PagePool:
+        """Of its KV."""
+        return self._pool
+
     def open(self, mirror: Mirror) -> None:
         """Pages are taken when guesses are wanted."""
 

@@ -95,6 +95,8 @@ class Service:
             "ready": status.ready,
             "draining": status.draining,
             "verifiers": status.verifiers,
+            "drafters": status.drafters,
+            "speculating": status.speculating,
             "in_flight": status.in_flight,
         }
         return JSONResponse(body, 200 if status.ready else 503)
@@ -206,6 +208,7 @@ def make_app(service: Service) -> FastAPI:
         "/v1/models": ("GET", service.models),
         "/v1/models/{name:path}": ("GET", service.model),
         "/health": ("GET", service.health),
+        "/ping": ("GET", service.health),
         "/ready": ("GET", service.ready),
         "/version": ("GET", service.version),
         "/server_info": ("GET", service.info),

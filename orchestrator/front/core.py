@@ -23,7 +23,7 @@ STATUS: Final[Mapping[str, int]] = {
 }
 """HTTP statuses of a verifier's refusals; any other code is 503."""
 
-ELSEWHERE: Final = frozenset({"full", "draining"})
+ELSEWHERE: Final = frozenset({"full", "draining", "unchecked"})
 """Refusals that another verifier need not share."""
 
 PARAMS: Final[Mapping[str, str]] = {"tokens": "prompt", "adapter": "model"}

@@ -82,9 +82,10 @@ class Generation:
                 raise ClientGoneError
             case Failure():
                 raise ApiError.of(reply)
-            case Done(reason="abort" | "error"):
-                status = 503 if reply.reason == "abort" else 500
-                raise ApiError(status, reply.detail or "the verifier gave up", code=reply.reason)
+            case Done(reason="abort"):
+                raise ApiError(503, reply.detail or "the verifier gave up", code="abort")
+            case Done(reason="error"):
+                raise ApiError(400, reply.detail, code="cannot_continue")
         before = sum(query.choices for query in self._queries[:number])
         return News(before + reply.choice, number, reply)
 

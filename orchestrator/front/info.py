@@ -18,6 +18,7 @@ def server_info(config: FrontConfig, status: Status) -> dict[str, Any]:
         "model": config.name,
         "ready": status.ready,
         "draining": status.draining,
+        "speculating": status.speculating,
         "limits": {
             "context": status.context or None,
             "vocabulary": status.vocabulary or None,
@@ -43,6 +44,7 @@ def _node(member: Member) -> dict[str, Any]:
         "node_id": member.node_id,
         "draining": member.draining,
         "requests": member.choices,
+        "method": member.method or None,
         "weights": member.fingerprint.weights or None,
         "tokenizer": member.fingerprint.tokenizer or None,
         "vocabulary": member.fingerprint.vocabulary or None,

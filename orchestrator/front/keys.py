@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.front.errors import ApiError
 
-OPEN: Final = frozenset({"/health", "/metrics", "/ready", "/version"})
+OPEN: Final = frozenset({"/health", "/metrics", "/ping", "/ready", "/version"})
 
 
 class KeyGuard:

@@ -60,13 +60,14 @@ Reply = Emit | Done | Failure
 class Member:
     """Another node: what it said of itself when the link began, and what it has to do for us.
 
-    Of drafters, which have no link with the front door, only the name is known, by reports.
+    Drafters have no link with the front door: what is known of them comes by their verifiers' reports.
     """
 
     role: str
     node_id: str
     limits: Limits = Limits()
     fingerprint: Fingerprint = Fingerprint()
+    method: str = ""
     draining: bool = False
     choices: int = 0
 
@@ -85,3 +86,13 @@ class Status:
     draft_length: int = 0
     """Draft tokens that a round may have at most, on any verifier."""
     members: tuple[Member, ...] = ()
+
+    @property
+    def drafters(self) -> int:
+        """Drafters that some verifier has a link with."""
+        return sum(member.role == "drafter" for member in self.members)
+
+    @property
+    def speculating(self) -> bool:
+        """Whether anybody drafts, and may; if not, all goes on without."""
+        return bool(self.drafters and self.draft_length)

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Final
 
 from orchestrator.front.core import Delivery, FrontCore
-from orchestrator.front.messages import Failure, Member, Query, Reply, Status
-from orchestrator.front.reports import Reports, facts
+from orchestrator.front.messages import Failure, Query, Reply, Status
+from orchestrator.front.reports import Reports, drafters, facts
 from protocol.endpoint import Endpoint
 from protocol.facts import together
 from protocol.link import Event
@@ -84,12 +84,11 @@ class FrontNode:
     def status(self) -> Status:
         """How it was at the end of the last turn; not alive when that is too long ago."""
         alive = not self._closed and self._clock() - self._turned_at < FROZEN
-        drafters = (Member(each.role, each.node_id) for each in self._reported)
         return replace(
             self._status,
             alive=alive,
             ready=self._status.ready and alive,
-            members=(*self._status.members, *(each for each in drafters if each.role == "drafter")),
+            members=(*self._status.members, *drafters(self._reported)),
         )
 
     def reports(self) -> Sequence[Report]:

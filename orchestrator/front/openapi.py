@@ -59,6 +59,7 @@ ROUTES: Final = (
     Route("/v1/models", "The model that is served.", responses.ModelList, problems=(401,)),
     Route("/v1/models/{name}", "A model by name.", responses.ModelCard, problems=(401, 404)),
     Route("/health", "Whether the process and its loops are alive.", responses.Health),
+    Route("/ping", "The same as `/health`.", responses.Health),
     Route("/ready", "Whether a request would be served now.", responses.Ready),
     Route("/version", "Version of the software and of the mesh protocol.", responses.Version),
     Route(
@@ -110,7 +111,7 @@ def _responses(route: Route) -> Json:
     if route.piece:
         content["text/event-stream"] = {"schema": _event(route.piece)}
     found: Json = {"200": {"description": "as asked", "content": content}}
-    if route.path in {"/health", "/ready"}:
+    if route.path in {"/health", "/ping", "/ready"}:
         found["503"] = {"description": "it is not", "content": content}
     for status in route.problems:
         error = {"application/json": {"schema": _reference(responses.Error)}}

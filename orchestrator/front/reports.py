@@ -4,12 +4,13 @@ A verifier says in one frame what it counted and what its drafters told it. A no
 once, by its newest report: that only ever grows until the node is a new process.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from orchestrator.front.core import FrontCore
+from orchestrator.front.messages import Member
 from protocol.facts import level, one, under
 from protocol.link import Event, LinkDown, LinkUp, Received
-from protocol.messages import Facts, Report
+from protocol.messages import Facts, Fingerprint, Report
 
 
 class Reports:
@@ -48,6 +49,24 @@ class Reports:
                 if name not in found or found[name].number < report.number:
                     found[name] = report
         return list(found.values())
+
+
+def drafters(reports: Iterable[Report]) -> Iterator[Member]:
+    """Whoever reported as a drafter, as far as its facts say what it is."""
+    for report in reports:
+        if report.role == "drafter":
+            said = report.facts.gauges
+            yield Member(
+                report.role,
+                report.node_id,
+                fingerprint=Fingerprint(weights=_only(said.get("weights", {}))),
+                method=_only(said.get("method", {})),
+                choices=int(said.get("mirrors", {}).get("", 0)),
+            )
+
+
+def _only(labels: Iterable[str]) -> str:
+    return next(iter(labels), "")
 
 
 def facts(core: FrontCore) -> Facts:

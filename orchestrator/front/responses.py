@@ -231,6 +231,8 @@ class Ready(BaseModel):
     ready: bool
     draining: bool
     verifiers: int
+    drafters: int
+    speculating: bool
     in_flight: int
 
 
@@ -249,6 +251,7 @@ class ServerInfo(BaseModel):
     model: str
     ready: bool
     draining: bool
+    speculating: bool
     limits: dict[str, int | None]
     nodes: list[dict[str, Any]]
     api_key: bool

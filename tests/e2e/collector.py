@@ -34,6 +34,7 @@ class Heard:
     links: tuple[str, ...]
     kind: int
     failed: bool
+    state: str
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Collector(TraceServiceServicer):
                             links=tuple(link.span_id.hex() for link in span.links),
                             kind=span.kind,
                             failed=span.status.code == 2,
+                            state=span.trace_state,
                         )
                     )
         return ExportTraceServiceResponse()

@@ -82,6 +82,9 @@ def _dead(pid: int) -> bool:
         return True
 
 
+RUNNING: Final[list[Service]] = []
+
+
 @contextmanager
 def up(target: str, folder: Path, *flags: str) -> Iterator[Service]:
     """A service of `target` with two drafters on a port that the system picks; nothing of it is left afterwards."""
@@ -102,11 +105,13 @@ def up(target: str, folder: Path, *flags: str) -> Iterator[Service]:
         start_new_session=True,
     )
     service = Service(process, folder)
+    RUNNING.append(service)
     try:
         until(lambda: service.ready() or process.poll() is not None, "the service is ready")
         assert process.poll() is None, (folder / "up.log").read_text()
         yield service
     finally:
+        RUNNING.remove(service)
         log.close()
         if process.poll() is None:
             service.interrupt()

@@ -173,6 +173,22 @@ WRONG: Final[list[tuple[dict[str, Any], str]]] = [
     ({"prompt": "a", "structured_outputs": {"grammar": "start: ("}}, "structured_outputs"),
     ({"prompt": "a", "temperature": 1e308 * 10}, "temperature"),
 ]
+NARROW: Final[list[dict[str, Any]]] = [
+    {"temperature": 1e-300},
+    {"temperature": 1e-45, "top_p": 1e-300, "min_p": 1.0},
+    {"repetition_penalty": 1e-300},
+    {"repetition_penalty": 1e-300, "temperature": 0, "logprobs": 5},
+    {"allowed_token_ids": [20], "logit_bias": {"20": -100}},
+]
+"""As far as numbers go; they are followed."""
+DEAD_ENDS: Final[list[dict[str, Any]]] = [
+    {"allowed_token_ids": [20], "bad_words": ["0"]},
+    {"allowed_token_ids": [2], "min_tokens": 3},
+    {"allowed_token_ids": [20], "stop_token_ids": [20], "min_tokens": 2, "temperature": 0},
+    {"allowed_token_ids": [20], "regex": "[x-z]+"},
+    {"bad_words": ["x"], "regex": "x"},
+]
+"""No token is left that could be drawn."""
 STRANGE: Final = ["((a{0,999}){0,999}){0,999}", "(.*a.{60}){30}", "(x+x+)+y", "(a|b|ab)*c{5000}"]
 """Patterns that may be refused or followed, but not for long."""
 
@@ -213,6 +229,15 @@ def test_bad_input_is_refused_while_a_stream_goes_on(
         assert (answer.status_code, error.param) == (400, param), (param, answer.text)
     for pattern in STRANGE:
         assert ask(service, prompt="a", regex=pattern, max_tokens=30).status_code in {200, 400}
+    for body in NARROW:
+        assert ask(service, prompt="a", max_tokens=8, **body).status_code == 200, body
+    for body in DEAD_ENDS:
+        answer = ask(service, prompt="a", max_tokens=8, **body)
+        assert answer.status_code == 400, (body, answer.text)
+        assert answer.json()["error"]["code"] == "cannot_continue"
+        events = ask(service, prompt="a", max_tokens=8, stream=True, **body).text
+        assert "cannot_continue" in events
+        assert 'finish_reason":"' not in events
     assert endless(service) == 413
     beside.join(120)
     assert tokens == right

@@ -19,6 +19,7 @@ import httpx
 import openai
 import psutil
 import pytest
+import yaml
 
 from tests.e2e.service import Service, until, up
 from tests.exact.oracle import greedy
@@ -123,6 +124,20 @@ def test_the_verifier_killed_in_mid_stream(service: Service, target: tuple[Path,
     assert token_ids(stream(service, 50)) == right(target, 50)
 
 
+def test_a_verifier_that_is_frozen_is_not_ready(service: Service) -> None:
+    """Reported fault 17. Three seconds of silence end its link; it may come back whenever it likes."""
+    process = psutil.Process(service.node("verifier-0").pid)
+    process.suspend()
+    try:
+        until(lambda: not service.ready(), "it is not ready", 10.0)
+        assert httpx.get(f"{service.url}/health").status_code == httpx.codes.OK
+        refused = httpx.post(f"{service.url}/v1/completions", json={"prompt": "a"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    finally:
+        process.resume()
+    until(service.ready, "it is back")
+
+
 def test_the_front_door_killed_in_mid_stream(service: Service, target: tuple[Path, Any]) -> None:
     url = service.url
     running = stream(service, 900)
@@ -159,6 +174,23 @@ def test_interrupt_ends_everything(target: tuple[Path, Any], tmp_path: Path) -> 
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
+
+
+def test_a_drain_ends_streams_and_begins_none(target: tuple[Path, Any], tmp_path: Path) -> None:
+    patient = {part: {"drain_seconds": 90.0} for part in ("front", "verifier", "drafter")}
+    (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(patient))
+    with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
+        url = service.url
+        running = stream(service, 900)
+        tokens = token_ids([next(running)])
+        service.interrupt()
+        until(lambda: not service.ready(), "it drains", 10.0)
+        refused = httpx.post(f"{url}/v1/completions", json={"prompt": "a"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert refused.json()["error"]["code"] == "draining"
+        tokens += token_ids(running)
+        assert tokens == right(target, 900)
+        assert service.process.wait(90) == 0
 
 
 def test_a_parent_that_dies_takes_its_children_along(

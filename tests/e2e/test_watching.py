@@ -48,7 +48,7 @@ def service(
 
 def ask(service: Service, traceparent: str = "", **body: Any) -> dict[str, Any]:
     asked = {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
-    headers = {"traceparent": traceparent} if traceparent else {}
+    headers = {"traceparent": traceparent, "tracestate": "theirs=1"} if traceparent else {}
     answer = httpx.post(
         f"{service.url}/v1/completions", json=asked | body, headers=headers, timeout=60
     )
@@ -150,6 +150,7 @@ def test_one_trace_goes_through_front_door_verifier_and_drafter(
     caller, spans, answer = traced(service, collector)
     assert {span.service for span in spans} == {"front", "verifier", "drafter"}
     assert {span.instance for span in spans} == {"front-0", "verifier-0", "drafter-0"}
+    assert {span.state for span in spans} == {"theirs=1"}
     [door] = [span for span in spans if span.service == "front"]
     [choice], [mirror] = named(spans, attributes.CHOICE), named(spans, attributes.MIRROR)
     assert (door.parent, choice.parent, mirror.parent) == (caller, door.number, door.number)

@@ -116,7 +116,7 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestHistory.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 class LongHistory(History):
@@ -124,4 +124,4 @@ class LongHistory(History):
 
 
 TestLongHistory = pytest.mark.full(LongHistory.TestCase)
-TestLongHistory.settings = settings(max_examples=3000, stateful_step_count=80, deadline=None)
+TestLongHistory.settings = settings(max_examples=3000, stateful_step_count=80)

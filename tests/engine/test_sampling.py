@@ -206,11 +206,25 @@ def test_masked_tokens_and_tiny_temperatures() -> None:
     assert probs_NV[0].count_nonzero() == 1
 
 
+@pytest.mark.parametrize("filters", [{}, {"top_k": 9}, {"top_p": 1e-300}, {"min_p": 1.0}])
+@pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-7])
+def test_next_to_no_temperature_only_the_likeliest_are_left(
+    temperature: float, filters: dict[str, float]
+) -> None:
+    """Those that are equally likely are still drawn."""
+    logits_V = torch.linspace(-50, 3, V)
+    logits_V[:2] = 3.0
+    params = SamplingParams(temperature=temperature, seed=5, **filters)  # type: ignore[arg-type]
+    assert set(np.flatnonzero(draws(params, logits_V, 200))) == {0, 1, V - 1}
+    probs_V = transform(logits_V[None], [params])[0]
+    assert probs_V[[0, 1, V - 1]].tolist() == pytest.approx([1 / 3] * 3)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"temperature": -0.1},
-        {"temperature": 1e-9},
+        {"temperature": -1e-9},
         {"temperature": float("inf")},
         {"temperature": float("nan")},
         {"top_k": -1},

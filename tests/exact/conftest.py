@@ -35,13 +35,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
     model = write_byte_llama(folder)
     prompts, answers = [], []
     for length in LENGTHS:
-        prompt, answer = _sure(model, length)
+        prompt, answer = sure(model, length)
         prompts.append(prompt)
         answers.append(answer)
     return Target(folder, model, prompts, answers)
 
 
-def _sure(model: Any, length: int) -> tuple[list[int], Greedy]:  # noqa: ANN401
+def sure(model: Any, length: int) -> tuple[list[int], Greedy]:  # noqa: ANN401
     """A repetitive prompt of this length whose answer keeps its gap at every position."""
     for seed in range(200):
         rng = random.Random(f"{length} {seed}")

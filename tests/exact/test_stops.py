@@ -6,7 +6,7 @@ reason and counters must tell of one and the same cut, streamed or not, whatever
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from drafter.config import DrafterConfig
 from tests.cluster import Cluster
 from tests.exact.oracle import GAP, greedy
-from tests.models import write_byte_llama
+from tests.models import END, write_byte_llama
 from tests.web import Json, Web
 
 OUTPUT: Final = 20
@@ -57,9 +57,18 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Letters:
     raise AssertionError("no prompt has a sure answer of many different letters")
 
 
-def web(letters: Letters, method: str, draft_length: int, folder: Path) -> Web:
+def web(
+    letters: Letters,
+    method: str,
+    draft_length: int,
+    folder: Path,
+    *,
+    guesses: Sequence[int] = (),
+    page_size: int = 16,
+) -> Web:
+    """A scripted drafter knows the text, or says `guesses` instead."""
     script = folder / "script.json"
-    known = {"prompt": letters.prompt, "output": [*letters.tokens, *[7] * 8]}
+    known = {"prompt": letters.prompt, "output": [*(guesses or letters.tokens), *[7] * 8]}
     script.write_text(json.dumps({"default": [], "by_prompt": [known]}))
     drafter = DrafterConfig(
         node_id="drafter-0",
@@ -68,7 +77,14 @@ def web(letters: Letters, method: str, draft_length: int, folder: Path) -> Web:
         dtype="float32",
         script=script if method == "scripted" else None,
     )
-    cluster = Cluster(letters.folder, [drafter], draft_length=draft_length, max_running=64)
+    cluster = Cluster(
+        letters.folder,
+        [drafter],
+        draft_length=draft_length,
+        max_running=64,
+        page_size=page_size,
+        pages=4096 // page_size,
+    )
     return Web(cluster, letters.folder, per_request_spec_decode_metrics="detailed")
 
 
@@ -238,3 +254,36 @@ def test_nothing_ends_before_the_least_length(drafted: Web, letters: Letters) ->
     if found < OUTPUT:
         cut = Cut(found + 1, letters.text[:found])
     check(drafted, letters, [ask(letters, stop=stops, min_tokens=least)], [cut])
+
+
+@pytest.mark.parametrize("draft_length", DRAFT_LENGTHS)
+def test_an_end_that_is_drafted_and_rejected_has_no_effect(
+    letters: Letters, draft_length: int, tmp_path: Path
+) -> None:
+    """The mirror image of fault 8: the drafter says everywhere that the text is over."""
+    ends = [END, ord("Z")] * OUTPUT
+    drafted = web(letters, "scripted", draft_length, tmp_path, guesses=ends)
+    check(
+        drafted,
+        letters,
+        [ask(letters), ask(letters, stop_token_ids=[END, 3])],
+        [Cut(OUTPUT, letters.text, "length")] * 2,
+    )
+    drafted.settle()
+
+
+@pytest.mark.parametrize("method", ["standalone", "scripted"])
+def test_no_cache_holds_anything_behind_the_cut(
+    letters: Letters, method: str, tmp_path: Path
+) -> None:
+    """With pages of one token, whoever asks for more of the text finds what was committed and no more."""
+    for place in (2, 5, 9):
+        drafted = web(letters, method, 8, tmp_path, page_size=1)
+        stop = letters.text[place : place + 2]
+        end = letters.text.index(stop) + 2
+        drafted.ask(ask(letters, stop=stop))
+        drafted.settle()
+        line = [*letters.prompt, *letters.tokens]
+        more = drafted.ask(ask(letters, prompt=line, max_tokens=1))[0].json()
+        known = more["usage"]["prompt_tokens_details"]["cached_tokens"]
+        assert known == len(letters.prompt) + end - 1  # the last token was never computed

@@ -1,10 +1,11 @@
 """The tour with the 1.x `openai` client, in a virtual environment of its own: `python -m tests.interop.openai_1x`.
 
-The environment is made once, in a folder (the first argument, else one beside the models), from the package index; the
-service is the front door of this process, over a verifier that answers by a script. With a URL as the second argument
-it is whatever answers there.
+The environment is made once, from the package index, in a folder: the first argument, else `OPENAI_1X_FOLDER` of the
+environment, else one beside the models. The service is the front door of this process, over a verifier that answers by
+a script; with a URL as the second argument it is whatever answers there.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from tests.models import write_byte_llama
 from tests.orchestrator.live import LiveFront
 
 CLIENT: Final = "openai>=1.40,<2"
+FOLDER: Final = Path(os.environ.get("OPENAI_1X_FOLDER", cache_folder() / "interop" / "openai-1"))
 TOUR: Final = Path(__file__).with_name("openai_tour.py")
 
 
@@ -32,8 +34,7 @@ def environment(folder: Path) -> Path:
 
 def main() -> None:
     """Make the environment, start a front door, go on the tour."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else cache_folder() / "interop" / "openai-1"
-    python = environment(folder)
+    python = environment(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
     if len(sys.argv) > 2:
         subprocess.run([python, TOUR, sys.argv[2]], check=True)
         return

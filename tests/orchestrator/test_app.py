@@ -1,10 +1,14 @@
 """What the HTTP side answers, over a mesh side that answers by a script."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.orchestrator.http_app import Http, events
+from orchestrator.front.messages import Member, Status
+from protocol.messages import Fingerprint
+from tests.orchestrator.http_app import READY, FakeDoor, Http, events
 
 
 def test_a_completion_is_whole(http: Http) -> None:
@@ -144,4 +148,20 @@ def test_operators_are_answered(http: Http) -> None:
     assert http.get("/version").json()["protocol"] == 1
     assert http.get("/health").status_code == 200
     ready = {"ready": True, "draining": False, "verifiers": 1, "in_flight": 0}
-    assert http.get("/ready").json() == ready
+    assert http.get("/ready").json() == ready | {"drafters": 0, "speculating": False}
+    assert http.get("/ping").status_code == 200
+
+
+def test_a_service_without_drafters_is_ready_and_says_that_nobody_drafts(tiny: Path) -> None:
+    """Reported fault 13."""
+    drafter = Member("drafter", "drafter-0", fingerprint=Fingerprint("f00d"), method="suffix")
+
+    def told(status: Status) -> tuple[bool, int, bool]:
+        response = Http(tiny, FakeDoor(status=status)).get("/ready")
+        said = response.json()
+        assert response.status_code == 200
+        return said["ready"], said["drafters"], said["speculating"]
+
+    assert told(READY) == (True, 0, False)
+    assert told(replace(READY, members=(drafter,))) == (True, 1, True)
+    assert told(replace(READY, members=(drafter,), draft_length=0)) == (True, 1, False)

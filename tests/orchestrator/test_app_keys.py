@@ -100,8 +100,10 @@ MEMBER = Member(
 
 
 def test_the_service_says_what_it_is(tiny: Path) -> None:
+    drafter = Member("drafter", "drafter-0", method="ngram", choices=5)
+    members = (MEMBER, drafter)
     status = Status(
-        alive=True, ready=True, context=64, vocabulary=261, draft_length=4, members=(MEMBER,)
+        alive=True, ready=True, context=64, vocabulary=261, draft_length=4, members=members
     )
     shown = Config.model_validate({"method": "ngram", "drafters": 3}).shown()
     http = Http(tiny, FakeDoor(status=status), service=shown)
@@ -123,12 +125,25 @@ def test_the_service_says_what_it_is(tiny: Path) -> None:
             "node_id": "verifier-3",
             "draining": False,
             "requests": 2,
+            "method": None,
             "weights": "weights-hash",
             "tokenizer": "tokenizer-hash",
             "vocabulary": 261,
             "limits": {"context": 64, "requests": 16, "draft_length": 4},
         },
+        {
+            "role": "drafter",
+            "node_id": "drafter-0",
+            "draining": False,
+            "requests": 5,
+            "method": "ngram",
+            "weights": None,
+            "tokenizer": None,
+            "vocabulary": None,
+            "limits": {"context": None, "requests": None, "draft_length": 0},
+        },
     ]
+    assert info["speculating"] is True
     assert (info["config"]["method"], info["config"]["drafters"]) == ("ngram", 3)
     assert info["front"]["prefix_page"] == FrontConfig.model_fields["prefix_page"].default
 

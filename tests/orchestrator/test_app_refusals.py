@@ -182,9 +182,13 @@ def test_an_error_before_a_whole_answer_is_a_status(tiny: Path) -> None:
     assert error(Http(tiny, FakeDoor(broken_off)).complete(prompt="a"))[0] == 503
 
 
-@pytest.mark.parametrize(("reason", "status"), [("abort", 503), ("error", 500)])
-def test_a_choice_that_did_not_end_well_is_no_answer(tiny: Path, reason: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("reason", "status", "code"), [("abort", 503, "abort"), ("error", 400, "cannot_continue")]
+)
+def test_a_choice_that_did_not_end_well_is_no_answer(
+    tiny: Path, reason: str, status: int, code: str
+) -> None:
     door = FakeDoor(lambda s: [Done(s.request, 0, reason, 1, 0, detail="deadline")])
     response = Http(tiny, door).complete(prompt="a")
-    assert error(response) == (status, None, reason)
+    assert error(response) == (status, None, code)
     assert response.json()["error"]["message"] == "deadline"

@@ -196,6 +196,14 @@ def test_when_all_are_full_the_client_hears_it() -> None:
     assert [len(verifier.submits) for verifier in rig.verifiers.values()] == [1, 1]
 
 
+def test_a_grammar_that_nobody_could_check_may_come_again() -> None:
+    rig = Rig(refusing("unchecked", "grammar"), refusing("unchecked", "grammar"))
+    ticket = rig.ask(query(1))
+    rig.run()
+    assert rig.failure(ticket).status == 503
+    assert [len(verifier.submits) for verifier in rig.verifiers.values()] == [1, 1]
+
+
 def test_an_invalid_query_is_nobody_elses_business() -> None:
     rig = Rig(
         refusing("invalid", "tokens", "token 999"), refusing("invalid", "tokens", "token 999")

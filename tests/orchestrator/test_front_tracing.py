@@ -38,7 +38,11 @@ class Door:
         self.provider.add_span_processor(SimpleSpanProcessor(self.memory))
 
     def ask(
-        self, path: str = "/v1/completions", traceparent: str = "", **body: Any
+        self,
+        path: str = "/v1/completions",
+        traceparent: str = "",
+        tracestate: str = "",
+        **body: Any,
     ) -> httpx.Response:
         service = Service(config(), TracedDoor(self.door), Tokenizer(self.folder), draw=lambda: 77)
         app = Traced(make_app(service), self.provider, "tiny")
@@ -47,8 +51,9 @@ class Door:
         async def go() -> httpx.Response:
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
-                headers = {"traceparent": traceparent} if traceparent else {}
-                return await client.post(path, json=asked, headers=headers)
+                headers = {"traceparent": traceparent, "tracestate": tracestate}
+                said = {name: value for name, value in headers.items() if value}
+                return await client.post(path, json=asked, headers=said)
 
         return asyncio.run(go())
 
@@ -119,7 +124,13 @@ def test_a_callers_trace_goes_on(door: Door) -> None:
     context, parent = door.span.get_span_context(), door.span.parent
     assert context is not None
     assert parent is not None
-    assert (context.trace_id, parent.span_id) == CALLER
+    assert Context(context.trace_id, parent.span_id) == CALLER
+
+
+def test_what_other_tracers_say_of_it_goes_on_too(door: Door) -> None:
+    door.ask(traceparent=traceparent(CALLER), tracestate="theirs=1,more=2")
+    contexts = [traced(query.trace) for query in door.door.queries]
+    assert [context and context.state for context in contexts] == ["theirs=1,more=2"]
 
 
 def test_a_caller_that_does_not_sample_is_obeyed(door: Door) -> None:

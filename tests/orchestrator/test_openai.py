@@ -1,11 +1,13 @@
 """The `openai` client against the real app, mesh loop and server; only the verifier answers by a script."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import openai
 import pytest
 
+from tests.interop.openai_1x import FOLDER, TOUR, environment
 from tests.interop.openai_tour import Tour
 from tests.orchestrator.fakes import echo
 from tests.orchestrator.live import LiveFront
@@ -31,6 +33,15 @@ def test_the_tour(front: LiveFront, step: str) -> None:
     tour = Tour(front.url)
     with tour.client:
         getattr(tour, step)()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_the_tour_with_an_old_client(front: LiveFront) -> None:
+    command = [str(environment(FOLDER)), str(TOUR), front.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("openai 1.")
 
 
 def test_a_key_is_asked_for(tiny: Path) -> None:

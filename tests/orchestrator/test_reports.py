@@ -1,8 +1,9 @@
 """What the front door knows of the others' numbers, and when it forgets it."""
 
-from orchestrator.front.reports import Reports
+from orchestrator.front.messages import Member
+from orchestrator.front.reports import Reports, drafters
 from protocol.link import Event, LinkDown, LinkUp, Received
-from protocol.messages import Facts, Report
+from protocol.messages import Facts, Fingerprint, Report
 
 
 def up(link: int, node_id: str) -> Event:
@@ -58,3 +59,14 @@ def test_a_verifier_that_began_anew_counts_from_the_beginning() -> None:
 def test_nobody_reports_in_the_name_of_another_verifier() -> None:
     assert known(up(1, "verifier-0"), said(1, verifier(1, "verifier-1"))) == []
     assert known(said(3, verifier(1))) == []
+
+
+def test_what_drafters_are_is_known_by_their_reports() -> None:
+    gauges = {"weights": {"f00d": 1.0}, "method": {"standalone": 1.0}, "mirrors": {"": 3.0}}
+    reports = verifier(1), Report("drafter-0", "drafter", 1, Facts(gauges=gauges)), drafter(1, "d")
+    assert list(drafters(reports)) == [
+        Member(
+            "drafter", "drafter-0", fingerprint=Fingerprint("f00d"), method="standalone", choices=3
+        ),
+        Member("drafter", "d"),
+    ]

@@ -32,8 +32,6 @@ def made_up(described: Any, path: str, mode: GenerationMode, examples: int) -> N
 
     @settings(
         max_examples=examples,
-        deadline=None,
-        derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

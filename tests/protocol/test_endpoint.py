@@ -447,7 +447,7 @@ def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
             "links_begun": {"": 1},
             "links_ended": {},
         },
-        {"links": {"": 1.0}, "round_trip_seconds": {}},
+        {"links": {"": 1.0}, "round_trip_seconds": {}, "weights": {"w": 1.0}, "method": {}},
     )
     for _ in range(4):
         world.turn(0.5)
@@ -456,4 +456,5 @@ def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
     world.turn()
     verifier.hang_up("drafter")
     assert verifier.facts().counters["frames"]["unreadable"] == 1
-    assert verifier.facts().gauges == {"links": {"": 0.0}, "round_trip_seconds": {}}
+    gauges = verifier.facts().gauges
+    assert (gauges["links"], gauges["round_trip_seconds"]) == ({"": 0.0}, {})

@@ -11,7 +11,13 @@ CONTEXT = Context(int(TRACE, 16), int(SPAN, 16))
 def test_a_context_comes_back_as_it_was() -> None:
     assert traceparent(CONTEXT) == f"00-{TRACE}-{SPAN}-01"
     assert traced(traceparent(CONTEXT)) == CONTEXT
-    assert traced(traceparent(Context(1, 1))) == (1, 1)
+    assert traced(traceparent(Context(1, 1))) == Context(1, 1)
+
+
+def test_what_other_tracers_say_comes_along_if_it_is_not_too_long() -> None:
+    theirs = CONTEXT._replace(state="rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
+    assert traced(traceparent(theirs)) == theirs
+    assert traced(traceparent(CONTEXT._replace(state="a=" + "b" * 511))) == CONTEXT
 
 
 @pytest.mark.parametrize("flags", ["01", "03", "ff"])

@@ -45,6 +45,13 @@ def test_a_span_without_a_parent_here_lies_below_the_one_of_the_other_process() 
     assert span.attributes == {"spec.rounds": 3}
 
 
+def test_what_other_tracers_say_stays_with_every_span() -> None:
+    theirs = OURS._replace(state="theirs=1,more=2")
+    [span] = made([Span(theirs, 1, "choice", 1.0, 2.5, {})]).values()
+    assert span.context is not None
+    assert span.context.trace_state.to_header() == "theirs=1,more=2"
+
+
 def test_children_may_come_before_their_parents_and_in_other_batches() -> None:
     spans = made(
         [Span(OURS, 1, "verify", 1.0, 2.0, {}, parent="decode")],

@@ -281,7 +281,7 @@ ENDINGS = st.builds(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(max_examples=500)
 @given(
     st.lists(TEXTS, min_size=1, max_size=6),
     st.lists(st.sampled_from([0, 0, 1, 1, 2, 2, 3, 4, 5, END]), max_size=16),

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.messages import Grammar
 from verifier.compiler import DirectCompiler, ThreadCompiler, refuse
-from verifier.matcher import Compiled, Matcher
+from verifier.matcher import Compiled, Matcher, Unchecked
 from verifier.vetting import VettingError
 
 GOOD, BAD, LOST = Grammar("regex", "a"), Grammar("regex", "("), Grammar("regex", "lost")
@@ -38,11 +38,12 @@ def test_a_loop_goes_on_while_a_grammar_is_compiled() -> None:
     for grammar in (GOOD, BAD, LOST):
         compiler.ask(grammar)
     assert compiler.ready() == []
-    expected = {GOOD: _matcher, BAD: "unclosed group", LOST: "nobody can tell"}
+    expected = {GOOD: _matcher, BAD: "unclosed group", LOST: Unchecked("nobody can tell")}
     for grammar, result in expected.items():
         gate.open()
         woken.get(timeout=60)
-        assert compiler.ready() == [(grammar, result)]
+        [(which, found)] = compiler.ready()
+        assert (which, found, type(found)) == (grammar, result, type(result))
     compiler.close()
 
 

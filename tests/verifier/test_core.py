@@ -58,12 +58,14 @@ class Rig:
         config = VerifierConfig(
             model="unused", planner=planner, scheduler=SchedulerConfig(**scheduler)
         )
-        self.core = VerifierCore(
-            config,
-            Admission(context, VOCABULARY, frozenset({END}), rule),
-            PagePool(pages, 4),
-            PLANNERS["fixed"](planner),
-            Letters,
+        self.core = identities.watched(
+            VerifierCore(
+                config,
+                Admission(context, VOCABULARY, frozenset({END}), rule),
+                PagePool(pages, 4),
+                PLANNERS["fixed"](planner),
+                Letters,
+            )
         )
         self.up(FRONT, "front")
         for link, limits in enumerate(drafters, DRAFTER):

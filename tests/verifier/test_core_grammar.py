@@ -20,7 +20,7 @@ from protocol.messages import (
 from tests.verifier.rig import END, Letters, tokens
 from tests.verifier.test_core import DRAFTER, FRONT, Rig
 from verifier.commit import Output
-from verifier.matcher import Masks, Matcher
+from verifier.matcher import Masks, Matcher, Unchecked
 from verifier.step import Verdict
 
 GRAMMAR, OTHER = Grammar("regex", "efg"), Grammar("regex", "xyz")
@@ -143,6 +143,14 @@ def test_what_is_wrong_with_a_grammar_is_told_once_and_leaves_nothing() -> None:
     assert sum(counters["requests_ended"].values()) == 1
     rig.submit(1)  # the number is free again
     assert ended(rig.run()) == [("length", "")]
+
+
+def test_a_grammar_that_nobody_could_check_is_not_called_wrong() -> None:
+    rig = Rig()
+    rig.submit(1, grammar=GRAMMAR)
+    rig.core.compiled(GRAMMAR, Unchecked("no time"), rig.now)
+    assert rig.says(FRONT) == [Refuse("unchecked", "no time", 1, field="grammar")]
+    assert rig.empty
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------

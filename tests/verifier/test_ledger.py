@@ -279,3 +279,4 @@ def test_the_identities_notice_a_number_that_cannot_be(sabotage: str) -> None:
         case "an answer without a time":
             ledger._ended["stop"] += 1
     assert identities.broken(rig.core.facts())
+    identities.spoilt()

@@ -22,6 +22,7 @@ from protocol.messages import (
 )
 from protocol.process import Drain, Peers, Stop
 from protocol.spans import Context, Span, traceparent
+from tests import identities
 from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, VerifierConfig
@@ -50,12 +51,14 @@ class World:
         self.network = LocalNetwork(lambda: self.now)
         self.numbers = count(1).__next__
         planner = PlannerConfig(draft_length=2, patience=0.0)
-        core = VerifierCore(
-            VerifierConfig(model="unused", planner=planner),
-            Admission(40, VOCABULARY, frozenset({END})),
-            PagePool(64, 4),
-            PLANNERS["fixed"](planner),
-            Letters,
+        core = identities.watched(
+            VerifierCore(
+                VerifierConfig(model="unused", planner=planner),
+                Admission(40, VOCABULARY, frozenset({END})),
+                PagePool(64, 4),
+                PLANNERS["fixed"](planner),
+                Letters,
+            )
         )
         self.worker = Counts()
         verifier = self.endpoint("verifier", Identity("verifier", "verifier-0"))

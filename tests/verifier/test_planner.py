@@ -63,7 +63,7 @@ def test_a_budget_gives_earlier_positions_first_and_earlier_requests_within_one(
     assert fit([4, 2, 3], budget) == lengths
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 6), max_size=8), st.integers(0, 40))
 def test_a_budget_is_used_up_or_every_wish_is_granted(wishes: list[int], budget: int) -> None:
     lengths = fit(wishes, budget)

@@ -327,7 +327,7 @@ def test_nobody_loses_pages_to_who_stands_behind() -> None:
     assert (made.running[0].id, made.running[0].sequence is not None) == (1, True)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=8),
     st.integers(11, 24),

@@ -458,7 +458,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(max_examples=400)
 @given(st.integers(0, 3), st.lists(STEPS, max_size=60))
 def test_every_guess_was_drafted_from_what_stands_before_it(
     committed: int, steps: list[tuple[str, int] | tuple[str]]

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.messages import Grammar
 from tests.models import END, bytes_tokenizer
-from verifier.vetting import Vetting, VettingError
+from verifier.vetting import WALL_SECONDS, Vetting, VettingError
 
 FINE = Grammar("json_object")
 SLOW = {
@@ -94,6 +94,23 @@ def test_a_child_that_was_killed_between_two_questions_is_replaced(folder: Path)
     assert vetting.check(FINE) == ""
     vetting.close()
     assert children() == before
+
+
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_a_child_that_gets_no_turn_says_nothing_of_the_grammar(folder: Path, size: int) -> None:
+    """Frozen, it neither reads what does not fit a pipe nor answers."""
+    vetting = Vetting(folder)
+    before = children()
+    assert vetting.check(FINE) == ""
+    (child,) = children() - before
+    os.kill(child, signal.SIGSTOP)
+    vetting.patience = 0.1
+    with pytest.raises(VettingError, match=r"within 0\.1 s"):
+        vetting.check(Grammar("regex", "a" * size))
+    assert children() == before
+    vetting.patience = WALL_SECONDS
+    assert vetting.check(FINE) == ""
+    vetting.close()
 
 
 def test_a_tokenizer_that_is_none_is_nobodys_grammar(tmp_path: Path) -> None:
