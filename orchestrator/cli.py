@@ -3,13 +3,14 @@
 # ruff: noqa: PLC0415
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator import __version__
+from orchestrator.bench.cli import app as bench_app
+from orchestrator.ending import end
 
 app = typer.Typer(
     help="Speculative decoding over a mesh: a verifier and its drafters as separate engines.",
@@ -24,6 +25,7 @@ keys_app = typer.Typer(help="Who may speak on the mesh.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
+app.add_typer(bench_app, name="bench")
 
 Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
 Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
@@ -106,7 +108,7 @@ def up(
 
         return up(load(merged(flags, speculative_config), config))
 
-    _end(run)
+    end(run)
 
 
 @app.command()
@@ -153,7 +155,7 @@ def generate(
         answered = None if own and not url else ask_running(wish, url)
         return ask_new(wish, load(flags, config)) if answered is None else answered
 
-    _end(run)
+    end(run)
 
 
 @models_app.command("list")
@@ -166,7 +168,7 @@ def models_list() -> None:
         listed()
         return 0
 
-    _end(run)
+    end(run)
 
 
 @models_app.command("pull")
@@ -179,7 +181,7 @@ def models_pull(name: Annotated[str, typer.Argument(help="A name from `models li
         pull(name)
         return 0
 
-    _end(run)
+    end(run)
 
 
 @config_app.command("show")
@@ -194,7 +196,7 @@ def config_show(config: File = None) -> None:
         sys.stdout.write(yaml.safe_dump(load({}, config).shown(), sort_keys=False))
         return 0
 
-    _end(run)
+    end(run)
 
 
 @keys_app.command("new")
@@ -206,7 +208,7 @@ def keys_new(folder: KeyFolder = None) -> None:
 
         return new(folder)
 
-    _end(run)
+    end(run)
 
 
 @keys_app.command("allow")
@@ -222,7 +224,7 @@ def keys_allow(
 
         return allow(name, key, folder)
 
-    _end(run)
+    end(run)
 
 
 @keys_app.command("list")
@@ -234,32 +236,13 @@ def keys_list(folder: KeyFolder = None) -> None:
 
         return listed(folder)
 
-    _end(run)
+    end(run)
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
     sys.stdout.write(f"draftmesh {__version__}\n")
-
-
-def _end(run: Callable[[], int]) -> None:
-    """Run a command; what the user got wrong, or cannot have, is one sentence and an exit code."""
-    from orchestrator.commands.output import FAILED, USAGE, complain
-    from orchestrator.models import ModelError
-    from orchestrator.settings import ConfigError
-
-    try:
-        code = run()
-    except ConfigError as error:
-        complain(str(error))
-        code = USAGE
-    except ModelError as error:
-        complain(str(error))
-        code = FAILED
-    except KeyboardInterrupt:
-        code = 130
-    raise typer.Exit(code)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import http.client
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from orchestrator.commands.output import progress, stage
 from orchestrator.config import Config, near
 from orchestrator.launch import LAUNCHERS, Service
 from orchestrator.launch.events import Changed
-from orchestrator.launch.plan import children
+from orchestrator.launch.plan import Child, children
 from orchestrator.launch.threads import LIGHT, usable_cores
 from orchestrator.models import resolve
 from orchestrator.settings import ConfigError
@@ -23,13 +23,21 @@ NEWS: Final[Mapping[str, str]] = {"ready": "ready", "waiting": "died"}
 """States that a user wants to read of while a service starts or runs, and how they are called."""
 
 
-def launch(config: Config) -> Service:
-    """Fetch what is needed and start the processes; see `serving` for when they serve."""
+def launch(
+    config: Config,
+    *,
+    arrange: Callable[[Config, Path, Path | None, int], list[Child]] = children,
+    news: Callable[[str, str, float], None] = stage,
+) -> Service:
+    """Fetch what is needed and start the processes; see `serving` for when they serve.
+
+    `arrange` says which processes, `news` hears a name, what became of it and when that was begun.
+    """
     begun = time.monotonic()
-    target = _model(config.target, "model")
+    target = _model(config.target, "model", news)
     draft = None
     if config.drafters and config.method not in LIGHT:
-        draft = _model(config.draft, "draft model") if config.draft else target
+        draft = _model(config.draft, "draft model", news) if config.draft else target
     if config.launcher not in LAUNCHERS:
         known = near(config.launcher, LAUNCHERS)
         raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
@@ -37,9 +45,9 @@ def launch(config: Config) -> Service:
     def watch(change: Changed) -> None:
         if word := NEWS.get(change.state):
             text = f"{word}: {change.text}" if change.text else word
-            stage(change.name, text, begun)
+            news(change.name, text, begun)
 
-    return LAUNCHERS[config.launcher](children(config, target, draft, usable_cores()), watch)
+    return LAUNCHERS[config.launcher](arrange(config, target, draft, usable_cores()), watch)
 
 
 def serving(service: Service) -> bool:
@@ -70,9 +78,9 @@ def _ready(url: str) -> bool:
         connection.close()
 
 
-def _model(name: str, what: str) -> Path:
+def _model(name: str, what: str, news: Callable[[str, str, float], None]) -> Path:
     begun = time.monotonic()
     with progress() as report:
         folder = resolve(name, report)
-    stage(what, name, begun)
+    news(what, name, begun)
     return folder

@@ -6,7 +6,7 @@ that it had, so that its peers find it. A stop takes the roles one after the oth
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from orchestrator.launch.events import (
@@ -118,7 +118,7 @@ class Supervisor:
             update["bind"] = member.address
         config = member.child.config.model_copy(update=update)
         member.state, member.announced, member.reason = "starting", False, ""
-        child = Child(config, member.child.role, member.child.environment)
+        child = replace(member.child, config=config)
         return [Spawn(child), Changed(child.name, "starting")]
 
     def _said(self, member: Member, said: Said, now: float) -> list[Action]:
