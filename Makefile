@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 # Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
 QUIET  := OMP_NUM_THREADS=1
 
-.PHONY: up test test-full check fmt sim bench clean
+.PHONY: up test test-full check fmt sim bench peers clean
 
 up: $(READY) ## the whole service: one verifier, two drafters, one front door
 	$(BIN)/orchestrator up --drafters 2
@@ -37,8 +37,11 @@ fmt: $(READY)
 sim: $(READY) ## 1,000 simulated histories of a faulty cluster
 	$(QUIET) $(BIN)/python -m tests.sim --seeds 1000
 
-bench: $(READY) ## the figures of docs/benchmarks.md
+bench: $(READY) ## the figures of docs/benchmarks.md, with short settings
 	$(BIN)/python -m tests.bench
+
+peers: $(READY) ## other systems to compare with, each in an environment of its own in the cache folder
+	$(BIN)/orchestrator bench peers
 
 clean:
 	rm -rf $(VENV)

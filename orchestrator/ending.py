@@ -9,6 +9,7 @@ import typer
 
 def end(run: Callable[[], int]) -> None:
     """Run a command and leave with its exit code."""
+    from orchestrator.bench.errors import BenchError
     from orchestrator.commands.output import FAILED, USAGE, complain
     from orchestrator.models import ModelError
     from orchestrator.settings import ConfigError
@@ -18,7 +19,7 @@ def end(run: Callable[[], int]) -> None:
     except ConfigError as error:
         complain(str(error))
         code = USAGE
-    except ModelError as error:
+    except (ModelError, BenchError) as error:
         complain(str(error))
         code = FAILED
     except KeyboardInterrupt:

@@ -15,7 +15,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Concurrency = Annotated[str, typer.Option(help="Requests at once, a list.")]
+Prompts = Annotated[str, typer.Option(help="chat, code, math, edit, or a file.")]
+Count = Annotated[int | None, typer.Option(min=1, help="Only the first so many prompts.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Output tokens, where a prompt does not say.")]
+Runs = Annotated[int, typer.Option(min=1, help="Runs of each system.")]
 Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
+Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
+Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
+DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Json = Annotated[Path | None, typer.Option(help="Write the figures there.")]
+Log = Annotated[Path | None, typer.Option(help="Append every run there as soon as it is done.")]
 Peers = Annotated[
     Path | None, typer.Option(help="Folder with the environments of peers; else the cache.")
 ]
@@ -40,29 +51,27 @@ def _names(text: str | None) -> tuple[str, ...]:
 def bench(
     context: typer.Context,
     *,
-    concurrency: Annotated[str, typer.Option(help="Requests at once, a list.")] = "1,4,8,16,32",
+    concurrency: Concurrency = "1,4,8,16,32",
     compare: Annotated[
         str, typer.Option(help="plain, colocated, transformers, vllm-cpu, vllm-cpu-ngram: a list.")
     ] = "plain",
-    prompts: Annotated[str, typer.Option(help="chat, code, math, edit, or a file.")] = "chat",
-    count: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
-    max_tokens: Annotated[int, typer.Option(help="Where a prompt does not say it.")] = 64,
+    prompts: Prompts = "chat",
+    count: Count = None,
+    max_tokens: MaxTokens = 64,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     ignore_eos: Annotated[
         bool, typer.Option("--ignore-eos", help="Every answer has all its tokens.")
     ] = False,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each system.")] = 3,
+    runs: Runs = 3,
     target: Target = None,
-    draft: Annotated[str | None, typer.Option(help="Name or folder of the draft model.")] = None,
-    drafters: Annotated[int | None, typer.Option(help="Drafter processes.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
+    draft: Draft = None,
+    drafters: Drafters = None,
+    dtype: Dtype = None,
     method: Annotated[str | None, typer.Option(help="Drafting methods, a list.")] = None,
     planner: Annotated[str | None, typer.Option(help="Planners, a list.")] = None,
-    draft_length: Annotated[int | None, typer.Option(help="Draft tokens a round at most.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the rows there.")] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Append every run there as soon as it is done.")
-    ] = None,
+    draft_length: DraftLength = None,
+    json: Json = None,
+    log: Log = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
     peers: Peers = None,
     config: File = None,
@@ -74,7 +83,7 @@ def bench(
 
     def run() -> int:
         from orchestrator.bench.client import Asking
-        from orchestrator.bench.command import Wish, bench
+        from orchestrator.bench.command import Asked, Wish, bench
         from orchestrator.settings import load
 
         flags = {
@@ -84,21 +93,88 @@ def bench(
             "dtype": dtype,
             "draft_length": draft_length,
         }
-        wish = Wish(
+        asked = Asked(
             prompts=prompts,
             count=count,
             concurrencies=concurrencies,
+            runs=runs,
+            asking=Asking(max_tokens=max_tokens, temperature=temperature, ignore_eos=ignore_eos),
+            log=log,
+        )
+        wish = Wish(
             compare=_names(compare),
             methods=_names(method),
             planners=_names(planner),
-            runs=runs,
-            asking=Asking(max_tokens=max_tokens, temperature=temperature, ignore_eos=ignore_eos),
             json=json,
-            log=log,
             plot=plot,
             peers=peers,
         )
-        return bench(wish, load(flags, config))
+        return bench(asked, wish, load(flags, config))
+
+    end(run)
+
+
+@app.command()
+def threads(
+    *,
+    concurrency: Concurrency = "1,8",
+    prompts: Prompts = "chat",
+    count: Count = 16,
+    max_tokens: MaxTokens = 64,
+    runs: Runs = 3,
+    target: Target = None,
+    draft: Draft = None,
+    drafters: Drafters = None,
+    dtype: Dtype = None,
+    method: Annotated[str | None, typer.Option(help="Drafting method.")] = None,
+    draft_length: DraftLength = None,
+    json: Json = None,
+    log: Log = None,
+    config: File = None,
+) -> None:
+    """Numbers of threads, how they wait and where they run, against speed."""
+    concurrencies = _numbers(concurrency)
+
+    def run() -> int:
+        from orchestrator.bench.client import Asking
+        from orchestrator.bench.command import Asked, threads
+        from orchestrator.settings import load
+
+        flags = {
+            "target": target,
+            "draft": draft,
+            "drafters": drafters,
+            "dtype": dtype,
+            "method": method,
+            "draft_length": draft_length,
+        }
+        asked = Asked(
+            prompts=prompts,
+            count=count,
+            concurrencies=concurrencies,
+            runs=runs,
+            asking=Asking(max_tokens=max_tokens),
+            log=log,
+        )
+        return threads(asked, json, load(flags, config))
+
+    end(run)
+
+
+@app.command()
+def mesh(
+    *,
+    rounds: Annotated[int, typer.Option(min=100, help="Round trips that are measured.")] = 2000,
+    mirrors: Annotated[str, typer.Option(help="Mirrors of one drafter, a list.")] = "10,100,1000",
+    json: Json = None,
+) -> None:
+    """The mesh alone: round trip, throughput, many mirrors."""
+    counts = _numbers(mirrors)
+
+    def run() -> int:
+        from orchestrator.bench.command import mesh
+
+        return mesh(rounds, counts, json)
 
     end(run)
 

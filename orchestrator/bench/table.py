@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -14,26 +15,40 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def table(done: Sequence[Summary], prompts: str) -> Table:
-    """One line for each system and concurrency: medians, and the lowest and highest run; columns that say something."""
+def title(done: Sequence[Summary]) -> str:
+    """What stands above the table."""
     runs = max(one.runs for one in done)
-    title = f"prompts: {prompts}; {f'medians of {runs} runs' if runs > 1 else 'one run'}"
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    what = f"medians of {runs} runs (lowest - highest)" if runs > 1 else "one run"
+    return f"prompts: {done[0].row.prompts}; {what}"
+
+
+def table(done: Sequence[Summary]) -> Table:
+    """One line for each system and concurrency: medians, the lowest and the highest run; no column that is empty."""
     lines = [cells(each) for each in done]
     shown = [place for place in range(len(COLUMNS)) if any(line[place] for line in lines)]
-    for place in shown:
-        made.add_column(COLUMNS[place], justify="right" if place else "left", no_wrap=True)
+    made = columns([COLUMNS[place] for place in shown], (), left=1)
     for each, following, line in zip_longest(done, done[1:], lines):
         last = following is None or following.row.concurrency != each.row.concurrency
         made.add_row(*(line[place] for place in shown), end_section=last)
     return made
 
 
-def show(made: Table, console: Console) -> None:
+def columns(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> Table:
+    """A table whose first `left` columns are words and whose others are figures."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for place, head in enumerate(heads):
+        made.add_column(head, justify="left" if place < left else "right", no_wrap=True)
+    for line in lines:
+        made.add_row(*line)
+    return made
+
+
+def show(heading: str, made: Table, console: Console) -> None:
     """Print a table as wide as it is: figures that are cut off say nothing."""
     wide = Console(file=console.file, width=10_000, highlight=False)
-    width = wide.measure(made).maximum
-    Console(file=console.file, width=max(width, console.width), highlight=False).print(made)
+    width = max(wide.measure(made).maximum, console.width)
+    console.print(f"\n{heading}\n", markup=False, soft_wrap=True)
+    Console(file=console.file, width=width, highlight=False).print(made)
 
 
 def cells(one: Summary) -> list[str]:

@@ -10,14 +10,17 @@ from orchestrator.models import resolve
 
 
 def benches(folder: Path) -> Mapping[str, Sequence[str]]:
-    """Arguments of each; they take turns because each wants all cores."""
+    """What follows `python -m` for each; they take turns because each wants all cores."""
     model = str(folder)
+    few = ["--count", "16", "--concurrency", "1,8", "--runs", "1", "--target", model]
     return {
-        "engine_forward": [model, "--repeats", "5"],
-        "proposers": [],
-        "mesh_round_trip": [],
-        "copying": ["--target", model, "--runs", "1", "--prompts", "16"],
-        "idle": ["--target", model, "--settle", "5", "--seconds", "15"],
+        "engine": ["tests.bench.engine_forward", model, "--repeats", "5"],
+        "proposers": ["tests.bench.proposers"],
+        "watching": ["tests.bench.watching"],
+        "mesh": ["orchestrator", "bench", "mesh"],
+        "copying": ["orchestrator", "bench", "--prompts", "edit", *few],
+        "chat": ["orchestrator", "bench", "--compare", "plain,transformers,colocated", *few],
+        "idle": ["tests.bench.idle", "--target", model, "--settle", "5", "--seconds", "15"],
     }
 
 
@@ -26,11 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", default="smollm2-135m", help="name or folder of the model")
     options = parser.parse_args(arguments)
     failed = []
-    for name, settings in benches(resolve(options.target, lambda *_: None)).items():
+    for name, command in benches(resolve(options.target, lambda *_: None)).items():
         sys.stdout.write(f"\n== {name}\n\n")
         sys.stdout.flush()
-        command = [sys.executable, "-m", f"tests.bench.{name}", *settings]
-        if subprocess.run(command, check=False).returncode:
+        if subprocess.run([sys.executable, "-m", *command], check=False).returncode:
             failed.append(name)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")

@@ -1,6 +1,7 @@
 """What a service costs that nobody uses: `python -m tests.bench.idle`.
 
-CPU time of each process over half a minute, after ten seconds to settle, as percent of one core.
+CPU time of each process over half a minute, after ten seconds to settle, as percent of one core. What a process of a
+role starts for itself counts for it; `launcher` is `orchestrator up`.
 """
 
 import argparse
@@ -9,17 +10,33 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
+
+from orchestrator.bench.cpu import seconds
 from orchestrator.models import resolve
-from tests.bench.cpu import roles, seconds, tree
 from tests.e2e.service import Service, up
 
 TARGET: Final = 3.0
-"""Percent of a core that no role should exceed."""
+"""Percent of a core that no process of the service should exceed, with what it started."""
+
+
+def owners(service: Service) -> Mapping[str, list[psutil.Process]]:
+    """The processes of the service by the name of the node that they belong to."""
+    assert service.state
+    launcher = psutil.Process(service.process.pid)
+    nodes = {node.pid: node.name for node in service.state.nodes}
+    owned: dict[str, list[psutil.Process]] = defaultdict(list)
+    for process in (launcher, *launcher.children(recursive=True)):
+        line = (each.pid for each in (process, *process.parents()))
+        owned[next((nodes[pid] for pid in line if pid in nodes), "launcher")].append(process)
+    missing = nodes.values() - owned.keys()
+    assert not missing, f"not found below the launcher: {missing}"
+    return owned
 
 
 def idle(service: Service, duration: float) -> None:
@@ -29,18 +46,15 @@ def idle(service: Service, duration: float) -> None:
         raise SystemExit(f"the service ended with code {code}")
 
 
-def measure(service: Service, duration: float) -> dict[str, list[float]]:
-    """Percent of a core that each process used, by role."""
-    processes, role = tree(service), roles(service)
+def measure(service: Service, duration: float) -> dict[str, float]:
+    """Percent of a core that each node used."""
+    owned = owners(service)
     begun = time.perf_counter()
-    before = [seconds(process) for process in processes]
+    before = {name: sum(map(seconds, processes)) for name, processes in owned.items()}
     idle(service, duration)
-    used = [seconds(process) - start for process, start in zip(processes, before, strict=True)]
+    after = {name: sum(map(seconds, processes)) for name, processes in owned.items()}
     elapsed = time.perf_counter() - begun
-    shares: dict[str, list[float]] = defaultdict(list)
-    for process, share in zip(processes, used, strict=True):
-        shares[role.get(process.pid, "other")].append(100 * share / elapsed)
-    return shares
+    return {name: 100 * (after[name] - before[name]) / elapsed for name in owned}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,12 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shares = measure(service, options.seconds)
     write = sys.stdout.write
     write(f"idle for {options.seconds:g} s, percent of a core (should be below {TARGET:g})\n")
-    write(f"{'role':<10} {'processes':>9} {'each':>6} {'together':>8}\n")
-    for name, each in shares.items():
-        mark = "" if sum(each) < TARGET else "  too much"
-        write(f"{name:<10} {len(each):>9} {max(each):6.2f} {sum(each):8.2f}{mark}\n")
-    total = sum(sum(each) for each in shares.values())
-    write(f"{'all':<10} {sum(map(len, shares.values())):>9} {'':>6} {total:8.2f}\n")
+    for name, share in shares.items():
+        write(f"{name:<12} {share:6.2f}{'' if share < TARGET else '  too much'}\n")
+    write(f"{'all':<12} {sum(shares.values()):6.2f}\n")
 
 
 if __name__ == "__main__":
