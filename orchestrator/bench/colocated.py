@@ -102,9 +102,11 @@ class TwoMeshes:
         return self._within if self._of(address) else self._world
 
     def _split(self, peer: Peer) -> tuple[Mesh, Peer]:
-        assert isinstance(peer, tuple)
-        inside, name = peer
-        return (self._within if inside else self._world), name
+        match peer:
+            case (bool(inside), name):
+                return (self._within if inside else self._world), name
+            case _:
+                return self._world, peer  # a stranger to both
 
 
 class Lockstep:

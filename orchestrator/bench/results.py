@@ -215,9 +215,5 @@ def as_json(done: Sequence[Summary]) -> list[dict[str, Any]]:
 
 
 def record(run: Run) -> dict[str, Any]:
-    """Everything of a run but the texts, as plain data."""
-    answers = [
-        {name: value for name, value in asdict(each).items() if name != "text"}
-        for each in run.answers
-    ]
-    return asdict(run) | {"output_tokens_per_s": run.speed, "answers": answers}
+    """Everything of a run, texts too, as plain data."""
+    return asdict(run) | {"output_tokens_per_s": run.speed}

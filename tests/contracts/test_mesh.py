@@ -1,4 +1,4 @@
-"""One contract for all meshes: in process, over tcp, over ipc, over encrypted tcp."""
+"""One contract for all meshes: in process, over tcp, over ipc, over encrypted tcp, and the one that joins two."""
 
 import socket
 import threading
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.bench.colocated import TwoMeshes
 from protocol.config import MeshConfig
 from protocol.errors import LocalError
 from protocol.keys import KeyRing
@@ -37,7 +38,7 @@ class World:
         return mesh
 
 
-@pytest.fixture(params=["local", "tcp", "ipc", "curve"])
+@pytest.fixture(params=["local", "tcp", "ipc", "curve", "two"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     network, serial = LocalNetwork(time.monotonic, bound=256), count()
     if request.param == "curve":
@@ -48,6 +49,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         "tcp": lambda address: ZmqMesh(address or "tcp://127.0.0.1:*"),
         "ipc": lambda address: ZmqMesh(address or f"ipc://{tmp_path}/{next(serial)}"),
         "curve": lambda address: ZmqMesh(address or "tcp://127.0.0.1:*", keyed),
+        "two": lambda address: TwoMeshes(
+            ZmqMesh(address or "tcp://127.0.0.1:*"), network.mesh(f"inside:{next(serial)}")
+        ),
     }
     made = World(binds[request.param])
     yield made
