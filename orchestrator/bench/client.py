@@ -64,17 +64,15 @@ def drive(
 ) -> tuple[list[Answer], float]:
     """Ask everything, `concurrency` at once, the next as soon as one is answered; and the seconds that took."""
     limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-    with (
-        httpx.Client(base_url=url, timeout=SILENCE, limits=limits) as client,
-        ThreadPoolExecutor(concurrency) as threads,
-    ):
+    threads = ThreadPoolExecutor(concurrency)
+    with httpx.Client(base_url=url, timeout=SILENCE, limits=limits) as client:
         one = partial(ask, client, asking)
         begun = time.perf_counter()
         try:
             answers = list(threads.map(one, prompts, range(len(prompts))))
-        except BaseException:
+        finally:
+            # Whoever fails does not wait for the others: their answers end with the system.
             threads.shutdown(wait=False, cancel_futures=True)
-            raise
         return answers, time.perf_counter() - begun
 
 

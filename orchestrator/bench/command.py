@@ -1,6 +1,7 @@
 """`orchestrator bench`: from flags to runs to a table, a file and pictures."""
 
 import json
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -123,6 +124,8 @@ def _measured(asked: Asked, compared: Sequence[System], config: Config) -> list[
             with asked.log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record(run)) + "\n")
 
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as a Ctrl-C: whatever was started is ended
+        signal.signal(number, signal.default_int_handler)
     return summaries(measure(plan, compared, heard), asked.prompts)
 
 

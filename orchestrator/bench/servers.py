@@ -1,7 +1,5 @@
 """Systems of others: one process, started for its first run and stopped in its tracks while others are measured."""
 
-import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -26,27 +24,28 @@ START: Final = 600.0
 """Seconds that a system may take to load and compile."""
 GLANCE: Final = 0.2
 """Seconds between two looks at whether it serves."""
-LAST_WORDS: Final = 15.0
-"""Seconds to end after being asked to."""
 LOG_TAIL: Final = 15
 
 
 class Server:
-    """A process with a group of its own that serves HTTP on a port it was given."""
+    """A program that serves HTTP on a port it was given, behind a guard: nothing of it outlives us."""
 
-    def __init__(self, arguments: Sequence[str], extra: Mapping[str, str], port: int) -> None:
+    def __init__(self, program: Sequence[str], extra: Mapping[str, str], port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
         surroundings = environment()
         surroundings.pop("OMP_NUM_THREADS", None)  # what is said of us is not said of others
-        self._process = subprocess.Popen(
-            command("orchestrator.child", *arguments),
+        self._guard = subprocess.Popen(
+            command("orchestrator.bench.guard", *program),
             env={**surroundings, **extra},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            text=True,
+            start_new_session=True,  # a Ctrl-C in the terminal is ours to handle
         )
+        assert self._guard.stdin is not None
+        self._orders = self._guard.stdin
 
     def wait_up(self) -> None:
         """Until it is healthy; a BenchError with the end of its log when that does not come."""
@@ -56,22 +55,21 @@ class Server:
                 if httpx.get(f"{self.url}/health", timeout=GLANCE * 10).is_success:
                     return
             with suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(GLANCE)
+                code = self._guard.wait(GLANCE)
                 raise BenchError(f"it ended with code {code}:\n{self._last_words()}")
         raise BenchError(f"it did not serve within {START:g} s:\n{self._last_words()}")
 
-    def signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+    def order(self, what: str) -> None:
+        """`stop` in its tracks, or `go` on."""
+        with suppress(BrokenPipeError):
+            self._orders.write(what + "\n")
+            self._orders.flush()
 
     def close(self) -> None:
-        """End the whole group."""
-        self.signal(signal.SIGCONT)
-        self.signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(LAST_WORDS)
-        self.signal(signal.SIGKILL)
-        self._process.wait()
+        """End it and all that it started."""
+        with suppress(BrokenPipeError):
+            self._orders.close()
+        self._guard.wait()
         self._log.close()
 
     def _last_words(self) -> str:
@@ -96,12 +94,12 @@ class Parked:
                 self._server.wait_up()
             except BenchError as error:
                 raise BenchError(f"{self.label} cannot be measured: {error}") from error
-        self._server.signal(signal.SIGCONT)
+        self._server.order("go")
         try:
             self.forget(self._server.url)
             yield self._server.url
         finally:
-            self._server.signal(signal.SIGSTOP)
+            self._server.order("stop")
 
     def start(self) -> Server:
         """The process, loading."""
@@ -135,7 +133,7 @@ class Transformers(Parked):
         threads = str(parts.threads if wanted else usable_cores())
         said = ["--model", str(folder), "--dtype", self._config.dtype, "--threads", threads]
         return Server(
-            ["orchestrator.bench.generate_server", "--port", str(port), *said],
+            command("orchestrator.bench.generate_server", "--port", str(port), *said),
             {"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"},
             port,
         )
@@ -171,7 +169,8 @@ class VllmCpu(Parked):
             "DO_NOT_TRACK": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        return Server(["orchestrator.bench.become", str(self._program), *arguments], quiet, port)
+        ours = ("env", "-u", "PYTHONPATH")  # its libraries are not ours
+        return Server([*ours, str(self._program), *arguments], quiet, port)
 
     def _speculation(self) -> str:
         length = self._config.draft_length
