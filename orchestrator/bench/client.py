@@ -63,7 +63,7 @@ def drive(
     url: str, prompts: Sequence[Prompt], concurrency: int, asking: Asking
 ) -> tuple[list[Answer], float]:
     """Ask everything, `concurrency` at once, the next as soon as one is answered; and the seconds that took."""
-    limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=concurrency)
     threads = ThreadPoolExecutor(concurrency)
     with httpx.Client(base_url=url, timeout=SILENCE, limits=limits) as client:
         one = partial(ask, client, asking)

@@ -1,5 +1,6 @@
 """The client against a server that answers by a script."""
 
+import itertools
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -45,14 +46,20 @@ def test_every_prompt_is_answered_once_and_in_order() -> None:
 
 
 def test_so_many_are_asked_at_once_and_never_more() -> None:
-    everybody = threading.Barrier(3)
+    """Nobody is answered before three have asked; and while nobody is, a fourth one does not ask."""
+    everybody, one_more = threading.Barrier(3), threading.Event()
+    arrivals = itertools.count(1)
 
     def together(body: Mapping[str, Any]) -> Iterable[bytes]:
-        everybody.wait(30)
+        if next(arrivals) > 3:
+            one_more.set()
+        else:
+            everybody.wait(30)
+            assert not one_more.wait(0.5), "a fourth"
         yield from echo(body)
 
     with FakeServer(together) as server:
-        drive(server.url, prompts(9), 3, Asking())
+        drive(server.url, prompts(6), 3, Asking())
     assert server.most == 3
 
 

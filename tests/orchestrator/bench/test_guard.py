@@ -14,9 +14,10 @@ from orchestrator.bench.servers import Server
 from orchestrator.python import command, environment
 
 FAMILY = (
-    "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE);"
-    "print(child.pid, flush=True); child.wait()"
+    "import subprocess, sys; command = [sys.executable, '-c', 'import signal; signal.pause()'];"
+    "child = subprocess.Popen(command); print(child.pid, flush=True); child.wait()"
 )
+"""A program with a child that waits for nothing of its parent's."""
 
 
 @pytest.fixture
