@@ -105,7 +105,9 @@ def mesh(rounds: int, mirrors: tuple[int, ...], place: Path | None) -> int:
 def peers(root: Path | None) -> int:
     """Build the environment of every peer; the exit code."""
     for peer in PEERS.values():
-        say(f"  {peer.package}: building, this takes minutes")
+        say(
+            f"  {peer.package}: building, this takes minutes; left out: {', '.join(sorted(peer.skipped))}"
+        )
         out.print(str(build(peer, root)), markup=False, soft_wrap=True)
     return 0
 

