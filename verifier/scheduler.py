@@ -16,6 +16,9 @@ from verifier.generation import Generation
 from verifier.planner import Candidate, Planner
 from verifier.step import Step, Work
 
+FIRST_CHUNK: Final = 64
+"""New tokens that the first forwards may have. Nobody knows the machine yet, and a loop that computes is silent: a
+forward that lasts longer than its peers are patient loses all its links. Three quick forwards are enough to reach 512."""
 LEAST_CHUNK: Final = 16
 """New tokens that a forward may have at least, however slow it is."""
 
@@ -28,7 +31,7 @@ class Chunking:
     tokens: int = 0
 
     def __post_init__(self) -> None:
-        self.tokens = min(256, self.config.max_chunk)
+        self.tokens = min(FIRST_CHUNK, self.config.max_chunk)
 
     def measured(self, tokens: int, seconds: float) -> None:
         """A forward of so many tokens took so long."""

@@ -13,7 +13,7 @@ from tests.verifier.rig import END, generation, with_tail
 from verifier.config import PlannerConfig, SchedulerConfig
 from verifier.generation import Generation
 from verifier.planner import PLANNERS
-from verifier.scheduler import LEAST_CHUNK, Chunking, Scheduler
+from verifier.scheduler import FIRST_CHUNK, LEAST_CHUNK, Chunking, Scheduler
 from verifier.step import Step, Work
 
 Row = tuple[int, int, int, int]
@@ -365,7 +365,7 @@ def chunking(**config: Any) -> Chunking:
 
 
 def test_a_forward_begins_with_a_modest_size() -> None:
-    assert (chunking().tokens, chunking(max_chunk=64).tokens) == (256, 64)
+    assert (chunking().tokens, chunking(max_chunk=32).tokens) == (FIRST_CHUNK, 32)
 
 
 @pytest.mark.parametrize(
@@ -382,6 +382,7 @@ def test_a_forward_begins_with_a_modest_size() -> None:
 )
 def test_a_forward_s_size_follows_its_time(tokens: int, seconds: float, expected: int) -> None:
     made = chunking()
+    made.tokens = 256
     made.measured(tokens, seconds)
     assert made.tokens == expected
 
