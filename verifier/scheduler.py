@@ -17,8 +17,8 @@ from verifier.planner import Candidate, Planner
 from verifier.step import Step, Work
 
 FIRST_CHUNK: Final = 64
-"""New tokens that the first forwards may have. Nobody knows the machine yet, and a loop that computes is silent: a
-forward that lasts longer than its peers are patient loses all its links. Three quick forwards are enough to reach 512."""
+"""New tokens that the first forwards may have: nobody knows the machine yet, and a loop that computes is silent. A
+forward that outlasts the patience of peers loses all links. Three quick forwards are enough to reach 512."""
 LEAST_CHUNK: Final = 16
 """New tokens that a forward may have at least, however slow it is."""
 
