@@ -135,9 +135,7 @@ class SdpaAttention:
         R, W = len(chosen.pieces), chosen.queries
         used = -(-chosen.keys // self._stride) * self._stride // self._page_size
         start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
-        masks = _Masks(
-            start_R1 + torch.arange(W), used * self._page_size, self._fold, self._dtype
-        )
+        masks = _Masks(start_R1 + torch.arange(W), used * self._page_size, self._fold, self._dtype)
         return _Call(first, (R, W), self._keys(chosen, used), masks)
 
     def _keys(self, chosen: Group, used: int) -> Tensor | slice:

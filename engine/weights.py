@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.errors import EngineError
 
 CHUNK: Final = 1 << 20
+PICKLED: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # Tables that old checkpoints store and that every reader computes.
 DERIVED: Final = (".rotary_emb.inv_freq",)
 
@@ -27,6 +28,11 @@ def files(folder: Path) -> list[Path]:
         else ["model.safetensors"]
     )
     missing = [name for name in names if not (folder / name).is_file()]
+    pickled = sorted(path.name for kind in PICKLED for path in folder.glob(kind))
+    if missing and pickled:
+        raise EngineError(
+            f"{folder}/{pickled[0]} is pickled, and may run code when it is read: only safetensors are"
+        )
     if missing:
         raise EngineError(f"{folder} lacks the weight files {', '.join(missing)}")
     return [folder / name for name in names]

@@ -84,23 +84,26 @@ class ModelConfig:
 
 
 def rope_types(rope: Mapping[str, Any]) -> set[str]:
-    """The types of all layers; some models have one set of parameters for each kind of layer."""
-    if not rope:
-        return set()
-    if "rope_type" in rope:
-        return {rope["rope_type"]}
-    return {each["rope_type"] for each in rope.values() if each}
+    """The types of all layers."""
+    return {each["rope_type"] for each in _ropes(rope)}
+
+
+def _ropes(rope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One set of parameters, or one for each kind of layer."""
+    if not rope or "rope_type" in rope:
+        return [rope] if rope else []
+    return [each for each in rope.values() if each]
 
 
 def _positions(source: Any, rope: Mapping[str, Any]) -> int:  # noqa: ANN401
     """As many as one set of frequencies serves."""
     positions: int = source.max_position_embeddings
-    if "longrope" in rope_types(rope):
-        original = rope.get("original_max_position_embeddings") or getattr(
-            source, "original_max_position_embeddings", None
-        )
-        return min(positions, original or positions)
-    return positions
+    limits = [
+        each["original_max_position_embeddings"]
+        for each in _ropes(rope)
+        if each["rope_type"] == "longrope"
+    ]
+    return min([positions, *limits])
 
 
 def _flat(ids: Iterable[int | list[int] | None]) -> tuple[int, ...]:

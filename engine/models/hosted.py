@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, logging
 
 from engine.attention import Attend
 from engine.batch import Batch
@@ -44,6 +44,7 @@ class Hosted:
     def load(cls, folder: Path, model: ModelConfig, config: EngineConfig) -> "Hosted":
         """See `engine.models.Architecture`."""
         files(folder)
+        logging.disable_progress_bar()  # the log of a service is no place for one
         try:
             module, found = AutoModelForCausalLM.from_pretrained(
                 folder,
@@ -51,12 +52,15 @@ class Hosted:
                 dtype=getattr(torch, config.dtype),
                 attn_implementation=NAME,
                 local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are reported, and then refused
                 output_loading_info=True,
                 trust_remote_code=config.trust_remote_code,
                 use_safetensors=True,
             )
         except (OSError, ValueError, RuntimeError, ImportError) as error:
-            raise EngineError(f"the model in {folder} cannot be loaded: {first_line(error)}") from error
+            raise EngineError(
+                f"the model in {folder} cannot be loaded: {first_line(error)}"
+            ) from error
         _check(folder, found)
         return cls(module.eval(), model)
 

@@ -93,7 +93,7 @@ def _attention(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     sliding_window: int | None = None,
-    **others: Any,  # noqa: ANN401  # models pass on whatever they were called with
+    **others: Any,  # models pass on whatever they were called with
 ) -> tuple[Tensor, None]:
     visitor = _visitor.get()
     if complaint := _surprise(layer, query, key, attention_mask, others):

@@ -20,7 +20,9 @@ from engine.models.features import first_line
 from engine.models.hosted_attention import Mask, visiting
 
 Run = Callable[[Tensor, Tensor, Tensor], Tensor]
-TOLERANCE: Final = 0.02  # of the largest value: bfloat16 and a batch in another order differ by less
+TOLERANCE: Final = (
+    0.02  # of the largest value: bfloat16 and a batch in another order differ by less
+)
 
 
 class _Trial:
@@ -72,7 +74,7 @@ def tried(run: Run, model: ModelConfig) -> dict[nn.Module, int]:
             logits_TV = run(ids_T, positions_T, all_T)
         with visiting(back):
             reversed_TV = run(ids_T.flip(0), positions_T.flip(0), all_T)
-    except Exception as error:  # noqa: BLE001  # whatever a module raises, it cannot be served
+    except Exception as error:  # whatever a module raises, it cannot be served
         said = (forth.complaints or [f"a module that fails here ({first_line(error)})"])[0]
         raise EngineError(f"{model.architecture} is not served: it has {said}") from error
     complaints = forth.complaints

@@ -37,9 +37,7 @@ class _Layer:
 class Llama:
     """A decoder whose weights are those of an open checkpoint with the names of its shape."""
 
-    def __init__(
-        self, shape: LlamaShape, weights: Weights, rotary: tuple[Tensor, Tensor]
-    ) -> None:
+    def __init__(self, shape: LlamaShape, weights: Weights, rotary: tuple[Tensor, Tensor]) -> None:
         self.config = shape
         self.embedding_VH = weights.read("model.embed_tokens.weight")
         self._products = products(self.embedding_VH.dtype)
