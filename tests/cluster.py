@@ -6,8 +6,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from drafter.capabilities import context
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore, context
+from drafter.core import DrafterCore
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
 from engine.config import Dtype, EngineConfig, Implementation

@@ -97,13 +97,13 @@ def _ropes(rope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _positions(source: Any, rope: Mapping[str, Any]) -> int:  # noqa: ANN401
     """As many as one set of frequencies serves."""
-    positions: int = source.max_position_embeddings
+    positions = source.max_position_embeddings
     limits = [
         each["original_max_position_embeddings"]
         for each in _ropes(rope)
         if each["rope_type"] == "longrope"
     ]
-    return min([positions, *limits])
+    return int(min([positions, *limits]))
 
 
 def _flat(ids: Iterable[int | list[int] | None]) -> tuple[int, ...]:

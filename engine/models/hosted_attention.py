@@ -83,7 +83,7 @@ class Pages:
         """The trial knew of all there can be."""
 
 
-def _attention(
+def _attention(  # noqa: PLR0917  # the signature is that of transformers
     layer: nn.Module,
     query: Tensor,
     key: Tensor,

@@ -102,7 +102,7 @@ class LlamaShape:
 def _windows(source: Any) -> tuple[int | None, ...]:  # noqa: ANN401
     """A layer slides if its type says so; where layers have no types, the window holds for all."""
     window: int | None = getattr(source, "sliding_window", None)
-    kinds = getattr(source, "layer_types", None)
+    kinds: list[str] | None = getattr(source, "layer_types", None)
     if kinds is None:
-        return (window,) * source.num_hidden_layers
+        return (window,) * int(source.num_hidden_layers)
     return tuple(window if kind == "sliding_attention" else None for kind in kinds)

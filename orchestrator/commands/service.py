@@ -26,10 +26,10 @@ NEWS: Final[Mapping[str, str]] = {"ready": "ready", "waiting": "died"}
 def launch(config: Config) -> Service:
     """Fetch what is needed and start the processes; see `serving` for when they serve."""
     begun = time.monotonic()
-    target = _model(config.target, "model")
+    target = _model(config, config.target, "model")
     draft = None
     if config.drafters and config.method not in LIGHT:
-        draft = _model(config.draft, "draft model") if config.draft else target
+        draft = _model(config, config.draft, "draft model") if config.draft else target
     if config.launcher not in LAUNCHERS:
         known = near(config.launcher, LAUNCHERS)
         raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
@@ -70,9 +70,9 @@ def _ready(url: str) -> bool:
         connection.close()
 
 
-def _model(name: str, what: str) -> Path:
+def _model(config: Config, name: str, what: str) -> Path:
     begun = time.monotonic()
     with progress() as report:
-        folder = resolve(name, report)
+        folder = resolve(name, report, trust_remote_code=config.trust_remote_code)
     stage(what, name, begun)
     return folder

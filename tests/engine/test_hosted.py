@@ -1,4 +1,4 @@
-"""Models that run through the modules of transformers, over our pages: what transformers computes, however it is cut."""
+"""Models that run through the modules of transformers compute what transformers computes, however a text is cut."""
 
 import copy
 from collections.abc import Callable

@@ -40,9 +40,8 @@ FEATURES: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
 
 
 def settings(**changes: Any) -> EngineConfig:
-    return EngineConfig(
-        **({"pages": 16, "page_size": 4, "max_context": 64, "dtype": "float32"} | changes)
-    )
+    common: dict[str, Any] = {"pages": 16, "page_size": 4, "max_context": 64, "dtype": "float32"}
+    return EngineConfig(**(common | changes))
 
 
 @pytest.mark.parametrize("name", FEATURES)
