@@ -70,6 +70,8 @@ def intersection(target: Vocabulary, draft: Vocabulary) -> Intersection:
         number: spell(word, known, longest) for number, word in target.words().items() if word
     }
     said = {number: ours[word] for word, number in known.items() if word in ours}
+    if not said:
+        raise ValueError("the vocabularies of target and draft model have no word in common")
     marks = {token: number for number, token in draft.marks().items()}
     for number, token in target.marks().items():
         if token in marks:
@@ -77,8 +79,6 @@ def intersection(target: Vocabulary, draft: Vocabulary) -> Intersection:
             said[marks[token]] = number
         else:
             spelled[number] = ()
-    if not said:
-        raise ValueError("the vocabularies of target and draft model have no token in common")
     return Intersection(spelled, said)
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from drafter.config import DrafterConfig
+from drafter.config import DrafterConfig, StandaloneConfig
 from engine.models.hosted import Hosted
 from protocol.messages import Ending
-from tests.architectures import HOSTED, write
+from tests.architectures import HOSTED, make, write
 from tests.cluster import Cluster
 from tests.exact.conftest import Target, scripted
 from tests.exact.oracle import GAP, greedy
@@ -29,13 +30,13 @@ class Make(Protocol):
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Make:
     @cache
-    def make(name: str) -> Target:
+    def written(name: str) -> Target:
         folder = tmp_path_factory.mktemp(name)
         model = write(name, folder)
         prompts, answers = zip(*(_sure(model, length) for length in LENGTHS), strict=True)
         return Target(folder, model, list(prompts), list(answers))
 
-    return make
+    return written
 
 
 def _sure(model: Any, length: int) -> tuple[list[int], Any]:  # noqa: ANN401
@@ -96,3 +97,30 @@ def test_a_pruned_copy_of_the_target_drafts(targets: Make, tmp_path: Path, name:
     assert sum(answer.done.statistics.drafted for answer in answers if answer.done) > 20
     drafted.settle()
     assert len(drafted.drafters["drafter-0"].core) == 0
+
+
+def test_a_draft_model_of_another_family_and_another_vocabulary(
+    targets: Make, tmp_path: Path
+) -> None:
+    """GPT-2 drafts for Gemma 2: it knows the same bytes by other numbers, and has half the context."""
+    target = targets("Gemma2ForCausalLM")
+    make("GPT2LMHeadModel").save_pretrained(tmp_path)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet(), reverse=True)
+    foreign = Tokenizer(models.BPE({word: n for n, word in enumerate(alphabet)}, merges=[]))
+    foreign.decoder = decoders.ByteLevel()
+    foreign.save(str(tmp_path / "tokenizer.json"))
+    drafter = DrafterConfig(
+        node_id="drafter-0",
+        method="standalone",
+        model=tmp_path,
+        target=target.folder,
+        dtype="float32",
+        context=60,
+        standalone=StandaloneConfig(use_heterogeneous_vocab=True),
+    )
+    drafted = Cluster(target.folder, [drafter], draft_length=4, page_size=PAGE, max_chunk=CHUNK)
+    answers = drafted.generate(target.prompts, Ending(OUTPUT))
+    assert [answer.tokens for answer in answers] == expected(target)
+    counts = [answer.done.statistics.drafted for answer in answers if answer.done]
+    assert min(counts[:3]) > 10
+    assert counts[3] == 0
