@@ -27,6 +27,9 @@ def files(folder: Path) -> list[Path]:
         if index.is_file()
         else ["model.safetensors"]
     )
+    for name in names:
+        if Path(name).name != name:
+            raise EngineError(f"{index} names {name}, which is no file beside it")
     missing = [name for name in names if not (folder / name).is_file()]
     pickled = sorted(path.name for kind in PICKLED for path in folder.glob(kind))
     if missing and pickled:

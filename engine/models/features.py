@@ -72,10 +72,9 @@ def _remembers(source: Any) -> str:  # noqa: ANN401
     """Read from the class that transformers has for it; code that came with the model is tried out later."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING  # noqa: PLC0415
 
-    if "AutoModelForCausalLM" in (getattr(source, "auto_map", None) or {}):
-        return ""
     if type(source) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        return "no causal language model in this version of transformers"
+        own = "AutoModelForCausalLM" in (getattr(source, "auto_map", None) or {})
+        return "" if own else "no causal language model in this version of transformers"
     kind = MODEL_FOR_CAUSAL_LM_MAPPING[type(source)]
     if kind._is_stateful:  # noqa: SLF001  # the only place where transformers says so
         return "a recurrent state"

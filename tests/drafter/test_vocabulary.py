@@ -7,6 +7,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from drafter.__main__ import build
 from drafter.config import DrafterConfig, StandaloneConfig
 from drafter.mirror import Mirror
 from drafter.proposers import PROPOSERS
@@ -150,7 +151,11 @@ def test_a_drafter_says_whose_weights_it_has_and_whose_ids_it_speaks(
     target: Path, tmp_path: Path
 ) -> None:
     draft = folder(tmp_path / "draft", sentencepiece())
-    said = proposer(target, draft, heterogeneous=True).fingerprint
+    shared = StandaloneConfig(use_heterogeneous_vocab=True)
+    config = DrafterConfig(method="standalone", model=draft, target=target, standalone=shared)
+    node = build(config.model_copy(update={"kv_bytes": 1 << 20}))
+    said = node.endpoint.identity.fingerprint
+    node.endpoint.close()
     assert said.weights == fingerprint(draft)
     assert said.tokenizer == tokenizer_fingerprint(target)
 

@@ -79,9 +79,11 @@ def test_drafts_chunks_shared_pages_and_preemption(
     assert drafted.pool.free == PAGES
 
 
-@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "Gemma2ForCausalLM", "MixtralForCausalLM"])
+@pytest.mark.parametrize(
+    "name", ["LlamaForCausalLM", "GPT2LMHeadModel", "Gemma2ForCausalLM", "MixtralForCausalLM"]
+)
 def test_a_pruned_copy_of_the_target_drafts(targets: Make, tmp_path: Path, name: str) -> None:
-    """The draft model runs through the same path: it and its target need not be of the lean family."""
+    """Fewer layers, the same words: of the lean family, and of others."""
     target = targets(name)
     write_pruned(target.folder, tmp_path, [0, 2])
     drafter = DrafterConfig(
