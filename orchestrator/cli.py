@@ -25,8 +25,12 @@ app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
 
-Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
-Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
+Target = Annotated[str | None, typer.Option(help="Name, folder or hub id of the model to serve.")]
+Draft = Annotated[str | None, typer.Option(help="Name, folder or hub id of the draft model.")]
+Trust = Annotated[
+    bool | None,
+    typer.Option("--trust-remote-code", help="Let code run that came with target or draft model."),
+]
 Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
 Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
@@ -65,6 +69,7 @@ def up(
     *,
     target: Target = None,
     draft: Draft = None,
+    trust_remote_code: Trust = None,
     drafters: Drafters = None,
     verifiers: Verifiers = None,
     dtype: Dtype = None,
@@ -84,6 +89,7 @@ def up(
     flags = {
         "target": target,
         "draft": draft,
+        "trust_remote_code": trust_remote_code,
         "drafters": drafters,
         "verifiers": verifiers,
         "dtype": dtype,
@@ -121,6 +127,7 @@ def generate(
     api_key: ApiKey = None,
     target: Target = None,
     draft: Draft = None,
+    trust_remote_code: Trust = None,
     drafters: Drafters = None,
     dtype: Dtype = None,
     method: Method = None,
@@ -131,6 +138,7 @@ def generate(
     flags = {
         "target": target,
         "draft": draft,
+        "trust_remote_code": trust_remote_code,
         "drafters": drafters,
         "dtype": dtype,
         "method": method,

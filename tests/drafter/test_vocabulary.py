@@ -1,5 +1,6 @@
 """Whether ids mean the same to target and draft model, and what two vocabularies that differ have in common."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from drafter.config import DrafterConfig, StandaloneConfig
 from drafter.mirror import Mirror
 from drafter.proposers import PROPOSERS
 from drafter.proposers.standalone import StandaloneProposer, make
-from drafter.vocabulary import Vocabulary, difference, intersection, spell
+from drafter.proposers.wording import SharedWording
+from drafter.vocabulary import Intersection, Vocabulary, difference, intersection, spell
 from engine.weights import fingerprint
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.messages import Sampling
@@ -221,6 +223,12 @@ def test_the_context_of_the_draft_model_counts_its_own_tokens(tmp_path: Path) ->
     proposals = made.propose([(long, 1), (short, 1)])
     assert proposals[0].tokens == ()
     assert len(proposals[1].tokens) == 1
+
+
+def test_what_the_target_cannot_say_is_never_the_likeliest() -> None:
+    wording = SharedWording(Intersection(spelled={}, said={1: 50, 3: 51, 9: 52}), vocabulary=5)
+    logits = wording.sayable(torch.tensor([[9.0, 1.0, 8.0, 2.0, 7.0]]))
+    assert logits.tolist() == [[-math.inf, 1.0, -math.inf, 2.0, -math.inf]]
 
 
 def test_vocabularies_with_nothing_in_common_are_refused(target: Path, tmp_path: Path) -> None:
