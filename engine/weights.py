@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.errors import EngineError
@@ -66,7 +66,10 @@ class Weights:
         self._home: dict[str, Any] = {}
         with ExitStack() as stack:
             for path in files(folder):
-                file = stack.enter_context(safe_open(path, framework="pt"))
+                try:
+                    file = stack.enter_context(safe_open(path, framework="pt"))
+                except SafetensorError as error:
+                    raise EngineError(f"{path} cannot be read: {error}") from error
                 self._home.update(dict.fromkeys(file.keys(), file))
             self._check(folder, expected, ignored)
             self._stack = stack.pop_all()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, logging
 
@@ -57,7 +58,7 @@ class Hosted:
                 trust_remote_code=config.trust_remote_code,
                 use_safetensors=True,
             )
-        except (OSError, ValueError, RuntimeError, ImportError) as error:
+        except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
             raise EngineError(
                 f"the model in {folder} cannot be loaded: {first_line(error)}"
             ) from error

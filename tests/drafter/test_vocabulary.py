@@ -165,8 +165,9 @@ def test_a_drafter_says_whose_weights_it_has_and_whose_ids_it_speaks(
 # --- vocabularies that overlap ---------------------------------------------------------------------------------------
 
 
-def words(vocabulary: Tokenizer, *tokens: str) -> list[int]:
-    return [vocabulary.token_to_id(token) for token in tokens]
+def words(tokenizer: Tokenizer, *tokens: str) -> list[int]:
+    known = tokenizer.get_vocab()
+    return [known[token] for token in tokens]
 
 
 def test_words_are_the_same_by_their_bytes_whatever_writes_them(tmp_path: Path) -> None:

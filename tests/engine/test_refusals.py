@@ -172,3 +172,13 @@ def test_weights_that_do_not_fit_are_never_made_up(tmp_path: Path, name: str) ->
         Engine.load(tmp_path, settings(implementation="transformers"))
     assert f"{lost} is missing" in str(raised.value)
     assert bent in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "LlamaForCausalLM"])
+def test_a_file_that_was_cut_off_is_one_sentence(tmp_path: Path, name: str) -> None:
+    weights = saved(make(name), tmp_path) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(
+        EngineError, match=r"cannot be (read|loaded): .*(incomplete|not fully covered)"
+    ):
+        Engine.load(tmp_path, settings())
