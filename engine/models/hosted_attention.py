@@ -119,7 +119,9 @@ def _surprise(
     if mask is None and not (others.get("is_causal", True) and getattr(layer, "is_causal", True)):
         return "attention that is not causal"
     changing = sorted(
-        name for name, value in others.items() if name not in _HARMLESS and _says(value)
+        name
+        for name, value in others.items()
+        if isinstance(value, Tensor) and name not in _HARMLESS
     )
     return f"attention with {', '.join(changing)}" if changing else ""
 
@@ -127,12 +129,7 @@ def _surprise(
 _HARMLESS: Final = frozenset(
     {"cache_position", "is_causal", "position_embeddings", "position_ids", "logits_to_keep"}
 )
-"""Arguments that models pass along and that no attention needs."""
-
-
-def _says(value: object) -> bool:
-    """Whether an argument may change what attention computes."""
-    return isinstance(value, Tensor)
+"""Tensors that models pass along and that no attention needs."""
 
 
 def _mask(mask_function: MaskFunction, local_size: int | None = None, **_: object) -> Mask:
