@@ -3,14 +3,15 @@
 import logging
 import sys
 
+from drafter.capabilities import context, fingerprint
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore, HoldsPages, context
+from drafter.core import DrafterCore
 from drafter.node import DrafterNode
-from drafter.proposers import PROPOSERS, Proposer
+from drafter.proposers import PROPOSERS
 from protocol.endpoint import Endpoint
 from protocol.errors import LocalError
 from protocol.link import Identity
-from protocol.messages import Fingerprint, Limits
+from protocol.messages import Limits
 from protocol.process import Control, announce
 from protocol.runtime import arguments, clock, draw, fail, run, tracing
 from protocol.spans import TakeSpans, no_tracer
@@ -51,8 +52,8 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
     identity = Identity(
         role="drafter",
         node_id=config.node_id,
-        fingerprint=Fingerprint(weights=_weights(config, proposer)),
         method=config.method,
+        fingerprint=fingerprint(proposer),
         limits=Limits(context(config, proposer), config.max_requests, config.max_ahead),
     )
     log.info(
@@ -63,15 +64,6 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock, tracer)
-
-
-def _weights(config: DrafterConfig, proposer: Proposer) -> str:
-    """The name of the model's bytes, if the method has a model."""
-    if config.model is None or not isinstance(proposer, HoldsPages):
-        return ""
-    from engine.weights import fingerprint  # noqa: PLC0415  # torch
-
-    return fingerprint(config.model)
 
 
 if __name__ == "__main__":

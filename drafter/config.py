@@ -37,6 +37,16 @@ class NgramConfig(BaseModel):
     max_match: int = Field(5, ge=1)
 
 
+class StandaloneConfig(BaseModel):
+    """A language model of its own as drafter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    use_heterogeneous_vocab: bool = Field(
+        False, description="guess, greedily, what target and draft model can both say"
+    )
+
+
 class DrafterConfig(BaseModel):
     """One drafter process."""
 
@@ -60,6 +70,12 @@ class DrafterConfig(BaseModel):
     model: Path | None = Field(
         None, description="folder of the draft model, for methods that have one"
     )
+    target: Path | None = Field(
+        None, description="folder of the target, whose tokenizer the draft model must have"
+    )
+    trust_remote_code: bool = Field(
+        False, description="whether code that came with the draft model may run"
+    )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     kv_bytes: int = Field(
         1 << 30, ge=1 << 16, description="memory for the KV pages of the draft model"
@@ -67,6 +83,7 @@ class DrafterConfig(BaseModel):
     script: Path | None = Field(None, description="JSON file of the scripted proposer")
     suffix: SuffixConfig = SuffixConfig()
     ngram: NgramConfig = NgramConfig()
+    standalone: StandaloneConfig = StandaloneConfig()
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()

@@ -6,19 +6,17 @@ what a verifier must be told. The loop around it: `drafter/node.py`.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
+from drafter.capabilities import HoldsDocuments, HoldsPages, Learns, context
 from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal, Proposer
 from drafter.record import Record
-from engine.pages import PagePool
 from protocol.errors import PeerError
 from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.messages import (
     AnyMessage,
     CorpusAdd,
-    CorpusEntry,
     CorpusList,
     CorpusRemove,
     CorpusReport,
@@ -31,56 +29,6 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.outbox import Outbox
-
-
-class Library(Protocol):
-    """Documents that a proposer may copy from."""
-
-    def add(self, name: str, documents: Sequence[Sequence[int]], *, append: bool) -> None:
-        """Take documents in; ready some time later. A ValueError says why not."""
-
-    def remove(self, name: str) -> None:
-        """Forget a corpus; a ValueError if there is none of that name."""
-
-    def entries(self) -> Sequence[CorpusEntry]:
-        """What is there."""
-
-
-@runtime_checkable
-class HoldsDocuments(Protocol):
-    """A proposer with a library."""
-
-    corpora: Library
-
-
-@runtime_checkable
-class Learns(Protocol):
-    """A proposer that remembers past requests."""
-
-    def reset(self) -> None:
-        """Forget them."""
-
-
-@runtime_checkable
-class Bounded(Protocol):
-    """A proposer whose model knows so many positions."""
-
-    context: int
-
-
-@runtime_checkable
-class HoldsPages(Protocol):
-    """A proposer whose model keeps KV."""
-
-    @property
-    def pool(self) -> PagePool:
-        """Where its pages come from and go back to."""
-
-
-def context(config: DrafterConfig, proposer: Proposer) -> int:
-    """Positions that are drafted for: what was configured, and what the method can; 0: no limit."""
-    limits = [config.context, proposer.context if isinstance(proposer, Bounded) else 0]
-    return min(filter(None, limits), default=0)
 
 
 class DrafterCore:

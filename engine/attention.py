@@ -8,6 +8,7 @@ a page; 2 is (key, value).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.batch import Row
@@ -20,10 +21,28 @@ if TYPE_CHECKING:
     from engine.models.config import ModelConfig
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a layer attends; what is None is as usual.
+
+    A token sees `window` positions, its own included. Products of queries and keys are multiplied by
+    `scale` (1/sqrt(D)), then bent by `softcap * tanh(x / softcap)`. `sinks_A` are further logits, one
+    a head, that take their share of the weight and give nothing.
+    """
+
+    window: int | None = None
+    scale: float | None = None
+    softcap: float | None = None
+    sinks_A: "Tensor | None" = field(default=None, compare=False)
+
+
+PLAIN: Final = Kind()
+
+
 class Attend(Protocol):
     """Attention of one layer whose new KV is already in its pages."""
 
-    def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor") -> "Tensor":
+    def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
         """Causal attention of every row over its own positions, [T, A*D]."""
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from engine.attention import Attend
+from engine.attention import PLAIN, Attend, Kind
 from engine.batch import Row
 from engine.config import EngineConfig
 from engine.grouping import Group, cut, group
@@ -38,7 +38,31 @@ class _Call:
     first: int
     shape: tuple[int, int]
     keys: Tensor | slice
-    mask_R1XL: Tensor
+    masks: "_Masks"
+
+
+class _Masks:
+    """What is added to the logits of one call, [R, 1, X, L], made once for each width of a window."""
+
+    def __init__(self, at_RW: Tensor, keys: int, fold: int, dtype: torch.dtype) -> None:
+        self._at_RW1 = at_RW[:, :, None]
+        self._keys = keys
+        self._fold = fold
+        self._dtype = dtype
+        self._made: dict[int | None, Tensor] = {}
+
+    def __getitem__(self, window: int | None) -> Tensor:
+        if window not in self._made:
+            keys_L = torch.arange(self._keys)
+            hidden_RWL = keys_L > self._at_RW1
+            if window is not None:
+                hidden_RWL |= keys_L <= self._at_RW1 - window
+            mask_RWL = torch.zeros(hidden_RWL.shape, dtype=self._dtype)
+            mask_RWL.masked_fill_(hidden_RWL, -torch.inf)
+            if mask_RWL.shape[1] > 1:
+                mask_RWL = mask_RWL.repeat_interleave(self._fold, dim=1)
+            self._made[window] = mask_RWL[:, None]
+        return self._made[window]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +98,17 @@ class SdpaAttention:
         width = self._page_size * 2 * self._kv_heads * self._head_dim
         buffer_PC = torch.empty(gathered, width, dtype=self._dtype)
 
-        def attend(q_TAD: Tensor, kv_PS2KD: Tensor) -> Tensor:
+        def attend(q_TAD: Tensor, kv_PS2KD: Tensor, kind: Kind = PLAIN) -> Tensor:
             q_UAD = q_TAD if order is None else q_TAD.index_select(0, order.sources_U)
-            parts = [self._attend(call, q_UAD, kv_PS2KD, buffer_PC) for call in calls]
+            parts = [self._attend(call, q_UAD, kv_PS2KD, buffer_PC, kind) for call in calls]
             out_UE = torch.cat(parts) if len(parts) > 1 else parts[0]
             return out_UE if order is None else out_UE.index_select(0, order.places_T)
 
         return attend
 
-    def _attend(self, call: _Call, q_UAD: Tensor, kv_PS2KD: Tensor, buffer_PC: Tensor) -> Tensor:
+    def _attend(
+        self, call: _Call, q_UAD: Tensor, kv_PS2KD: Tensor, buffer_PC: Tensor, kind: Kind
+    ) -> Tensor:
         R, W = call.shape
         K, G, D = self._kv_heads, self._fold, self._head_dim
         if isinstance(call.keys, slice):
@@ -94,21 +120,23 @@ class SdpaAttention:
         k_RLKD, v_RLKD = kv_RL2KD.unbind(2)
         q_RWKGD = q_UAD[call.first : call.first + R * W].view(R, W, K, G, D)
         q_RKXD = q_RWKGD.transpose(1, 2).reshape(R, K, W * G, D)
-        o_RKXD = scaled_dot_product_attention(
-            q_RKXD, k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2), call.mask_R1XL
-        )
+        k_RKLD, v_RKLD = k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2)
+        mask_R1XL = call.masks[kind.window]
+        if kind.softcap is None and kind.sinks_A is None:
+            o_RKXD = scaled_dot_product_attention(
+                q_RKXD, k_RKLD, v_RKLD, mask_R1XL, scale=kind.scale
+            )
+        else:
+            weights_RKXL = _weights(q_RKXD, k_RKLD, mask_R1XL, kind)
+            o_RKXD = weights_RKXL.to(v_RKLD.dtype) @ v_RKLD
         return o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
 
     def _call(self, chosen: Group, first: int) -> _Call:
         R, W = len(chosen.pieces), chosen.queries
         used = -(-chosen.keys // self._stride) * self._stride // self._page_size
         start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
-        hidden_RWL = torch.arange(used * self._page_size) > (start_R1 + torch.arange(W))[:, :, None]
-        mask_RWL = torch.zeros(hidden_RWL.shape, dtype=self._dtype)
-        mask_RWL.masked_fill_(hidden_RWL, -torch.inf)
-        if W > 1:
-            mask_RWL = mask_RWL.repeat_interleave(self._fold, dim=1)
-        return _Call(first, (R, W), self._keys(chosen, used), mask_RWL[:, None])
+        masks = _Masks(start_R1 + torch.arange(W), used * self._page_size, self._fold, self._dtype)
+        return _Call(first, (R, W), self._keys(chosen, used), masks)
 
     def _keys(self, chosen: Group, used: int) -> Tensor | slice:
         """Where the keys of a group are, in `used` pages a piece."""
@@ -124,6 +152,22 @@ class SdpaAttention:
             table.extend(piece.pages[:own])
             table.extend([0] * (used - own))  # any page will do, its keys are masked
         return torch.tensor(table)
+
+
+def _weights(q_RKXD: Tensor, k_RKLD: Tensor, mask_R1XL: Tensor, kind: Kind) -> Tensor:
+    """What torch's kernel has no argument for: bent logits, and sinks. [R, K, X, L] in float32."""
+    K, X, D = q_RKXD.shape[1:]
+    scale = D**-0.5 if kind.scale is None else kind.scale
+    logits_RKXL = (q_RKXD @ k_RKLD.transpose(2, 3)).float() * scale
+    if kind.softcap is not None:
+        logits_RKXL = kind.softcap * torch.tanh(logits_RKXL / kind.softcap)
+    logits_RKXL += mask_R1XL
+    if kind.sinks_A is None:
+        return logits_RKXL.softmax(-1)
+    sinks_KG = kind.sinks_A.float().view(K, -1)
+    sinks_KX1 = sinks_KG.repeat(1, X // sinks_KG.shape[1])[:, :, None]
+    with_sinks = torch.cat((logits_RKXL, sinks_KX1.expand(len(logits_RKXL), K, X, 1)), dim=-1)
+    return with_sinks.softmax(-1)[..., :-1]
 
 
 def _order(groups: Sequence[Group]) -> _Order | None:

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Dtype = Literal["float32", "bfloat16"]
+Implementation = Literal["auto", "transformers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """`pages` of `page_size` positions are shared by sequences of at most `max_context` positions.
 
-    `attention` names an entry of `engine.attention.BACKENDS`.
+    `attention` names an entry of `engine.attention.BACKENDS`. `implementation` auto takes the lean one where
+    there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.
     """
 
     pages: int
@@ -19,3 +21,5 @@ class EngineConfig:
     device: str = "cpu"
     page_size: int = 16
     attention: str = "sdpa"
+    implementation: Implementation = "auto"
+    trust_remote_code: bool = False

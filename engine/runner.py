@@ -17,7 +17,6 @@ from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
-from engine.weights import Weights
 
 __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_for"]
 
@@ -67,15 +66,11 @@ class Engine:
         """Read a checkpoint folder (`config.json` and safetensors), or raise EngineError."""
         if config.device != "cpu":
             raise EngineError(f"device {config.device} is not served, only cpu")
-        model = ModelConfig.read(folder)
+        model = ModelConfig.read(folder, trust_remote_code=config.trust_remote_code)
         model.check_context(config.max_context)
-        kind = architecture(model.architecture)
-        dtype = getattr(torch, config.dtype)
-        with (
-            torch.no_grad(),
-            Weights(folder, kind.expected(model), dtype, kind.ignored(model)) as weights,
-        ):
-            decoder = kind(model, weights, config.max_context)
+        kind = architecture(model, config.implementation)
+        with torch.no_grad():
+            decoder = kind.load(folder, model, config)
         return cls(config, model, decoder)
 
     @property
@@ -97,8 +92,7 @@ class Engine:
                 )
         batch = flatten(rows, self.config.page_size)
         attend = self._attention.prepare(rows)
-        x_TH, seen = self.decoder.forward(batch, attend, self.kv, hidden)
-        return Forward(self.decoder.logits(x_TH.index_select(0, batch.wanted_N)), seen)
+        return Forward(*self.decoder.forward(batch, attend, self.kv, hidden))
 
     def _check(self, index: int, row: Row) -> None:
         """Look at a row before anything is written for any."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.errors import EngineError
 
 CHUNK: Final = 1 << 20
+PICKLED: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # Tables that old checkpoints store and that every reader computes.
 DERIVED: Final = (".rotary_emb.inv_freq",)
 
@@ -26,7 +27,15 @@ def files(folder: Path) -> list[Path]:
         if index.is_file()
         else ["model.safetensors"]
     )
+    for name in names:
+        if Path(name).name != name:
+            raise EngineError(f"{index} names {name}, which is no file beside it")
     missing = [name for name in names if not (folder / name).is_file()]
+    pickled = sorted(path.name for kind in PICKLED for path in folder.glob(kind))
+    if missing and pickled:
+        raise EngineError(
+            f"{folder}/{pickled[0]} is pickled, and may run code when it is read: only safetensors are"
+        )
     if missing:
         raise EngineError(f"{folder} lacks the weight files {', '.join(missing)}")
     return [folder / name for name in names]
@@ -57,7 +66,10 @@ class Weights:
         self._home: dict[str, Any] = {}
         with ExitStack() as stack:
             for path in files(folder):
-                file = stack.enter_context(safe_open(path, framework="pt"))
+                try:
+                    file = stack.enter_context(safe_open(path, framework="pt"))
+                except SafetensorError as error:
+                    raise EngineError(f"{path} cannot be read: {error}") from error
                 self._home.update(dict.fromkeys(file.keys(), file))
             self._check(folder, expected, ignored)
             self._stack = stack.pop_all()

@@ -27,8 +27,12 @@ app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
 app.add_typer(bench_app, name="bench")
 
-Target = Annotated[str | None, typer.Option(help="Name or folder of the model to serve.")]
-Draft = Annotated[str | None, typer.Option(help="Name or folder of the draft model.")]
+Target = Annotated[str | None, typer.Option(help="Name, folder or hub id of the model to serve.")]
+Draft = Annotated[str | None, typer.Option(help="Name, folder or hub id of the draft model.")]
+Trust = Annotated[
+    bool | None,
+    typer.Option("--trust-remote-code", help="Let code run that came with target or draft model."),
+]
 Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
 Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
@@ -67,6 +71,7 @@ def up(
     *,
     target: Target = None,
     draft: Draft = None,
+    trust_remote_code: Trust = None,
     drafters: Drafters = None,
     verifiers: Verifiers = None,
     dtype: Dtype = None,
@@ -86,6 +91,7 @@ def up(
     flags = {
         "target": target,
         "draft": draft,
+        "trust_remote_code": trust_remote_code,
         "drafters": drafters,
         "verifiers": verifiers,
         "dtype": dtype,
@@ -123,6 +129,7 @@ def generate(
     api_key: ApiKey = None,
     target: Target = None,
     draft: Draft = None,
+    trust_remote_code: Trust = None,
     drafters: Drafters = None,
     dtype: Dtype = None,
     method: Method = None,
@@ -133,6 +140,7 @@ def generate(
     flags = {
         "target": target,
         "draft": draft,
+        "trust_remote_code": trust_remote_code,
         "drafters": drafters,
         "dtype": dtype,
         "method": method,

@@ -20,6 +20,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "drafters": "the launcher",
         "model": "`target`",
         "dtype": "`dtype`",
+        "trust_remote_code": "`trust_remote_code`",
         "link": "`link`",
         "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
@@ -30,6 +31,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "bind": "the launcher",
         "method": "`method`",
         "model": "`draft`",
+        "target": "`target`",
+        "trust_remote_code": "`trust_remote_code`",
         "link": "`link`",
         "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
@@ -61,12 +64,19 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    target: str = Field("smollm2-135m", description="name or folder of the model that is served")
-    draft: str = Field("", description="name or folder of the draft model; empty: the target")
+    target: str = Field(
+        "smollm2-135m", description="name, folder or hub id of the model that is served"
+    )
+    draft: str = Field(
+        "", description="name, folder or hub id of the draft model; empty: the target"
+    )
     verifiers: int = Field(1, ge=1, le=64, description="verifier processes")
     drafters: int = Field(2, ge=0, le=256, description="drafter processes")
     dtype: Literal["float32", "bfloat16"] = Field(
         "bfloat16", description="of target and draft model"
+    )
+    trust_remote_code: bool = Field(
+        False, description="whether code that came with target or draft model may run"
     )
     method: str = Field("suffix", description="drafting method")
     draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")

@@ -39,7 +39,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
     "synthetic_acceptance_length": (None,),
     "synthetic_acceptance_rates": (None,),
     "tensor_parallel_size": (None,),
-    "use_heterogeneous_vocab": (False,),
     "use_local_argmax_reduction": (False,),
 }
 """Keys that are known but have no meaning here, with the values that ask for nothing."""
@@ -61,6 +60,7 @@ class SpeculativeConfig(BaseModel):
     max_model_len: int | None = Field(None, ge=1)
     prompt_lookup_max: int | None = Field(None, ge=1)
     prompt_lookup_min: int | None = Field(None, ge=1)
+    use_heterogeneous_vocab: bool | None = None
     suffix_decoding_max_cached_requests: int | None = Field(None, ge=0)
     suffix_decoding_max_spec_factor: float | None = Field(None, gt=0)
     suffix_decoding_max_tree_depth: int | None = Field(None, ge=1)
@@ -93,7 +93,11 @@ class SpeculativeConfig(BaseModel):
         return self
 
 
-_OWNERS: Final[Mapping[str, str]] = {"prompt": "ngram", "suffix": "suffix"}
+_OWNERS: Final[Mapping[str, str]] = {
+    "prompt": "ngram",
+    "suffix": "suffix",
+    "use": "draft_model",
+}
 """Which method a key belongs to, by how it begins."""
 
 
@@ -151,5 +155,10 @@ def _ours(said: SpeculativeConfig) -> dict[str, Any]:
         "method": METHODS[said.named],
         "draft": said.model if said.named == "draft_model" else None,
         "draft_length": said.num_speculative_tokens,
-        "drafter": {"context": said.max_model_len, "ngram": ngram, "suffix": suffix},
+        "drafter": {
+            "context": said.max_model_len,
+            "ngram": ngram,
+            "suffix": suffix,
+            "standalone": {"use_heterogeneous_vocab": said.use_heterogeneous_vocab},
+        },
     }

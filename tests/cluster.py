@@ -6,11 +6,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from drafter.capabilities import context
 from drafter.config import DrafterConfig
-from drafter.core import DrafterCore, context
+from drafter.core import DrafterCore
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
-from engine.config import Dtype, EngineConfig
+from engine.config import Dtype, EngineConfig, Implementation
 from engine.models.config import ModelConfig
 from engine.pages import PagePool
 from engine.runner import Engine
@@ -76,6 +77,7 @@ class Cluster:
         pages: int = 256,
         max_chunk: int = 64,
         max_running: int = 16,
+        implementation: Implementation = "auto",
     ) -> None:
         self._numbers = count(1)
         self.now = 0.0
@@ -89,9 +91,15 @@ class Cluster:
             planner=PlannerConfig(draft_length=draft_length),
             scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
         )
-        engine = Engine.load(
+        self.engine = Engine.load(
             target,
-            EngineConfig(pages=pages, page_size=page_size, max_context=context, dtype=dtype),
+            EngineConfig(
+                pages=pages,
+                page_size=page_size,
+                max_context=context,
+                dtype=dtype,
+                implementation=implementation,
+            ),
         )
         identity = Identity(
             "verifier",
@@ -113,7 +121,7 @@ class Cluster:
         self.verifier = VerifierNode(
             self.core,
             self._endpoint("verifier", identity),
-            EngineWorker(engine, RULES[rule]),
+            EngineWorker(self.engine, RULES[rule]),
             self._clock,
             compiler=DirectCompiler(grammars.compile),
         )

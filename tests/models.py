@@ -1,5 +1,8 @@
 """A tiny random target with a byte-level tokenizer, written as a checkpoint folder by libraries that others wrote."""
 
+import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 SPECIALS: Final = ("<pad>", "<s>", "</s>", "<user>", "<assistant>")
 END: Final = 2
+VOCABULARY: Final = len(SPECIALS) + 256
 TEMPLATE: Final = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}</s>{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -18,9 +22,8 @@ TEMPLATE: Final = (
 
 def write_byte_llama(folder: Path, *, positions: int = 1024, seed: int = 7) -> Any:  # noqa: ANN401
     """Write the checkpoint; returns the `transformers` model that has the same weights, in float32."""
-    tokenizer = bytes_tokenizer()
     config = transformers.LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(),
+        vocab_size=VOCABULARY,
         hidden_size=64,
         intermediate_size=96,
         num_hidden_layers=2,
@@ -37,11 +40,42 @@ def write_byte_llama(folder: Path, *, positions: int = 1024, seed: int = 7) -> A
     torch.manual_seed(seed)
     model = transformers.LlamaForCausalLM(config).eval()
     model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return model
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> None:
+    """Give a checkpoint folder the byte-level tokenizer, or another."""
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", bos_token="<s>"
+        tokenizer_object=tokenizer or bytes_tokenizer(),
+        eos_token="</s>",
+        pad_token="<pad>",
+        bos_token="<s>",
     )
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
+
+
+def write_pruned(source: Path, folder: Path, layers: Sequence[int]) -> Any:  # noqa: ANN401
+    """A draft model for a target: a copy of a checkpoint with these of its layers only; returns it in float32."""
+    whole = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    config = whole.config
+    config.num_hidden_layers = len(layers)
+    if kinds := getattr(config, "layer_types", None):
+        config.layer_types = [kinds[layer] for layer in layers]
+    model = type(whole)(config).eval()
+    places = {f".{layer}.": f".{place}." for place, layer in enumerate(layers)}
+    kept = {}
+    for name, tensor in whole.state_dict().items():
+        layer = re.search(r"\.\d+\.", name)
+        if layer is None:
+            kept[name] = tensor
+        elif layer[0] in places:
+            kept[name.replace(layer[0], places[layer[0]], 1)] = tensor
+    model.load_state_dict(kept)
+    model.save_pretrained(folder)
+    for path in source.glob("tokenizer*"):
+        shutil.copy(path, folder)
     return model
 
 

@@ -68,7 +68,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
     torch.set_num_threads(config.threads)
-    model = ModelConfig.read(config.model)
+    model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     dtype: Dtype = config.dtype
     pages = pages_for(config.kv_bytes, model, config.page_size, dtype)
     longest = min(config.context or model.positions, pages * config.page_size)
@@ -78,6 +78,8 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         dtype=dtype,
         page_size=config.page_size,
         attention=config.attention,
+        implementation=config.implementation,
+        trust_remote_code=config.trust_remote_code,
     )
     engine = PacedEngine(Engine.load(config.model, engine_config), config.threads)
     engine.warm_up()

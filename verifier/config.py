@@ -45,6 +45,12 @@ class VerifierConfig(BaseModel):
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     rule: str = Field("match", description="a name in the table of acceptance rules")
     attention: str = Field("sdpa", description="a name in the table of attention backends")
+    implementation: Literal["auto", "transformers"] = Field(
+        "auto", description="auto: the lean implementation where there is one"
+    )
+    trust_remote_code: bool = Field(
+        False, description="whether code that came with the target may run"
+    )
     threads: int = Field(2, ge=1, description="threads of the target's forward")
     page_size: int = Field(16, ge=1, description="positions a KV page holds")
     kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages")

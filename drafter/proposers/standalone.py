@@ -5,6 +5,7 @@ Shapes: N mirrors that draw a token, V vocabulary.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -15,12 +16,17 @@ from torch import Tensor
 from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from drafter.proposers.wording import SameWording, SharedWording, Wording
+from drafter.vocabulary import Vocabulary, difference, intersection
 from engine.config import EngineConfig
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
 from engine.philox import Role, uniforms
 from engine.runner import Engine, Row, pages_for
 from engine.sampling import SamplingParams, sample, transform
+from engine.weights import fingerprint as weights_fingerprint
+from protocol.fingerprint import tokenizer_fingerprint
+from protocol.messages import Fingerprint
 
 _PAGE: Final = 16
 _SECONDS: Final = 0.25  # no forward should take longer: commits wait for it
@@ -51,9 +57,17 @@ class StandaloneProposer:
     do, whoever chose them.
     """
 
-    def __init__(self, engine: Engine, context: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        context: int,
+        wording: Wording | None = None,
+        fingerprint: Fingerprint = Fingerprint(),
+    ) -> None:
         self._engine = engine
+        self._wording: Wording = wording or SameWording()
         self.context = context
+        self.fingerprint = fingerprint
         self._pool = PagePool(engine.config.pages, engine.config.page_size)
         self._sequences: dict[Mirror, PagedSequence] = {}
         self._chunk = _FIRST
@@ -68,7 +82,7 @@ class StandaloneProposer:
 
     def adopt(self, mirror: Mirror, kept: Kept) -> None:
         if sequence := self._sequences.get(mirror):
-            self._pool.truncate(sequence, len(mirror.prompt) + kept.tokens)
+            self._pool.truncate(sequence, self._wording.length(mirror, kept.tokens))
 
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
         """At most one token each; `pending` where a text is not wholly read yet or more tokens are wanted."""
@@ -96,12 +110,12 @@ class StandaloneProposer:
 
     def _work(self, index: int, mirror: Mirror) -> _Work | None:
         """Pages for all of a mirror's text; None, and no pages are held, where it cannot be served."""
-        end = len(mirror.prompt) + len(mirror.line)
+        end = self._wording.length(mirror, len(mirror.line))
         if not 0 < end < self.context:
             return None
         sequence = self._sequences.get(mirror)
         if sequence is None:
-            sequence = self._sequences[mirror] = self._pool.open(_text(mirror, 0, end))
+            sequence = self._sequences[mirror] = self._pool.open(self._wording.read(mirror, 0, end))
         if sequence.computed >= end:  # the last token is read again: its logits are wanted
             self._pool.truncate(sequence, end - 1)
         try:
@@ -110,7 +124,7 @@ class StandaloneProposer:
             self._let_go(mirror)
             return None
         work = _Work(index, mirror, sequence, sequence.computed, end)
-        if max(_text(mirror, work.start, end)) >= self._engine.model.vocab:
+        if max(self._wording.read(mirror, work.start, end)) >= self._engine.model.vocab:
             self._let_go(mirror)
             return None
         return work
@@ -118,14 +132,18 @@ class StandaloneProposer:
     def _let_go(self, mirror: Mirror) -> None:
         """Give the pages back; those of committed text can be found again while nobody needs them."""
         if sequence := self._sequences.pop(mirror, None):
-            self._pool.publish(sequence, _text(mirror, 0, len(mirror.prompt) + mirror.base))
+            self._pool.publish(sequence, self._final(mirror))
             self._pool.release(sequence)
+
+    def _final(self, mirror: Mirror) -> list[int]:
+        """The committed text as the draft model reads it."""
+        return self._wording.read(mirror, 0, self._wording.length(mirror, mirror.base))
 
     def _forward(self, reads: Sequence[tuple[_Work, int]]) -> Tensor:
         """Read so many tokens of each; logits [N, V] after those whose text is now wholly read."""
         rows = [
             Row(
-                tokens=_text(work.mirror, work.start, work.start + count),
+                tokens=self._wording.read(work.mirror, work.start, work.start + count),
                 start=work.start,
                 pages=work.sequence.pages,
                 logits=int(count == work.unread),
@@ -140,26 +158,27 @@ class StandaloneProposer:
             if (
                 work.unread > 1 and count == work.unread
             ):  # other choices of this prompt need not read it
-                final = _text(work.mirror, 0, len(work.mirror.prompt) + work.mirror.base)
-                self._pool.publish(work.sequence, final)
+                self._pool.publish(work.sequence, self._final(work.mirror))
         return logits_NV
 
     def _draw(self, works: Sequence[_Work], logits_NV: Tensor) -> list[tuple[_Work, int, float]]:
         """The token that the target would draw from these logits at these places, and its probability."""
         if not works:
             return []
-        params = [_params(work.mirror) for work in works]
+        params = [self._wording.params(work.mirror) for work in works]
+        logits_NV = self._wording.sayable(logits_NV)
         uniforms_N = uniforms(
             np.array([each.seed for each in params], np.uint64),
             [work.mirror.choice for work in works],
-            [work.end for work in works],
+            [len(work.mirror.prompt) + len(work.mirror.line) for work in works],
             Role.TARGET,
         )
         token_N = sample(logits_NV, params, uniforms_N)
         # A greedy row's own distribution is one-hot and would tell nothing: how sure the model is does.
         softened = [SamplingParams(temperature=1.0) if each.greedy else each for each in params]
         confidence_N = transform(logits_NV, softened).gather(1, token_N[:, None])[:, 0]
-        return list(zip(works, token_N.tolist(), confidence_N.tolist(), strict=True))
+        said = [self._wording.said(token) for token in token_N.tolist()]
+        return list(zip(works, said, confidence_N.tolist(), strict=True))
 
 
 def share(unread: Sequence[int], chunk: int) -> list[int]:
@@ -189,25 +208,43 @@ def make(config: DrafterConfig) -> StandaloneProposer:
     if config.model is None:
         raise ValueError("method standalone needs `model`: a folder")
     torch.set_num_threads(config.threads)
-    model = ModelConfig.read(config.model)
-    context = min(filter(None, (config.context, model.positions, model.window)))
+    model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
+    wording = _wording(config, config.model, model.vocab)
+    context = min(config.context or model.positions, model.positions)
     pages = pages_for(config.kv_bytes, model, _PAGE, config.dtype)
-    engine = EngineConfig(pages=pages, max_context=context, dtype=config.dtype, page_size=_PAGE)
-    return StandaloneProposer(Engine.load(config.model, engine), context)
+    engine = EngineConfig(
+        pages=pages,
+        max_context=context,
+        dtype=config.dtype,
+        page_size=_PAGE,
+        trust_remote_code=config.trust_remote_code,
+    )
+    spoken = config.target or config.model
+    known = (spoken / "tokenizer.json").is_file()
+    fingerprint = Fingerprint(
+        weights=weights_fingerprint(config.model),
+        tokenizer=tokenizer_fingerprint(spoken) if known else "",
+        vocabulary=model.vocab,
+    )
+    return StandaloneProposer(Engine.load(config.model, engine), context, wording, fingerprint)
 
 
-def _text(mirror: Mirror, start: int, end: int) -> list[int]:
-    """Tokens [start, end) of prompt and line."""
-    prompt = len(mirror.prompt)
-    return [*mirror.prompt[start:end], *mirror.line[max(0, start - prompt) : max(0, end - prompt)]]
-
-
-def _params(mirror: Mirror) -> SamplingParams:
-    asked = mirror.sampling
-    return SamplingParams(
-        temperature=asked.temperature,
-        top_k=asked.top_k,
-        top_p=asked.top_p,
-        min_p=asked.min_p,
-        seed=asked.seed,
+def _wording(config: DrafterConfig, folder: Path, width: int) -> Wording:
+    """Compare the vocabularies, if the target's is known; otherwise verifiers compare fingerprints with ours."""
+    if config.target is None:
+        if config.standalone.use_heterogeneous_vocab:
+            raise ValueError("use_heterogeneous_vocab needs `target`: the folder of its tokenizer")
+        return SameWording()
+    target = Vocabulary(config.target)
+    if config.target.resolve() == folder.resolve():
+        return SameWording(target.size)
+    draft = Vocabulary(folder)
+    differs = difference(target, draft)
+    if not differs:
+        return SameWording(target.size)
+    if config.standalone.use_heterogeneous_vocab:
+        return SharedWording(intersection(target, draft), width)
+    raise ValueError(
+        f"the draft model in {folder} has another vocabulary: {differs}; use_heterogeneous_vocab would guess "
+        "what both have in common"
     )

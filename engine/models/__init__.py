@@ -1,9 +1,13 @@
-"""The architectures that the engine serves; a new one is a file and a line here."""
+"""What computes which model: lean implementations by architecture, everything else through `transformers`.
+
+A lean implementation is a file and a line in the table.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import EngineError
+from engine.config import EngineConfig, Implementation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,32 +15,28 @@ if TYPE_CHECKING:
     from engine.attention import Attend
     from engine.batch import Batch
     from engine.models.config import ModelConfig
-    from engine.weights import Weights
 
 
 class Decoder(Protocol):
-    """A loaded model: T tokens to hidden states [T, H], and N of those to logits [N, V]."""
+    """A loaded model over paged KV."""
 
     def forward(
         self, batch: "Batch", attend: "Attend", kv: Sequence["Tensor"], hidden: Sequence[int]
     ) -> "tuple[Tensor, Mapping[int, Tensor]]":
-        """The residual stream after the last layer, and after those that `hidden` asks for."""
+        """Write the KV of T tokens; float32 logits [N, V] of the wanted ones, and residual streams [T, H].
 
-    def logits(self, x_NH: "Tensor") -> "Tensor":
-        """Logits of final residuals, in float32."""
+        Stream 0 is the embedding and k what layer k-1 left, before any norm.
+        """
 
 
 class Architecture(Protocol):
-    """How checkpoints of a kind are laid out, and what makes a decoder of an open one."""
+    """What makes decoders of a kind of checkpoints."""
 
-    def expected(self, config: "ModelConfig") -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors in a checkpoint."""
+    def fits(self, model: "ModelConfig") -> bool:
+        """Whether it computes all that this configuration asks for."""
 
-    def ignored(self, config: "ModelConfig") -> frozenset[str]:
-        """Tensors that a checkpoint may hold in vain."""
-
-    def __call__(self, config: "ModelConfig", weights: "Weights", positions: int) -> Decoder:
-        """The decoder of an open checkpoint, for contexts of so many positions."""
+    def load(self, folder: Path, model: "ModelConfig", config: EngineConfig) -> Decoder:
+        """The decoder of a checkpoint folder, for contexts as long as `config` says; or EngineError."""
 
 
 Loader = Callable[[], Architecture]
@@ -48,6 +48,12 @@ def _llama() -> Architecture:
     return Llama
 
 
+def _hosted() -> Architecture:
+    from engine.models.hosted import Hosted  # noqa: PLC0415
+
+    return Hosted
+
+
 ARCHITECTURES: Final[Mapping[str, Loader]] = {
     "LlamaForCausalLM": _llama,
     "MistralForCausalLM": _llama,
@@ -56,8 +62,9 @@ ARCHITECTURES: Final[Mapping[str, Loader]] = {
 }
 
 
-def architecture(name: str) -> Architecture:
-    """What serves an architecture, or EngineError naming what there is."""
-    if name not in ARCHITECTURES:
-        raise EngineError(f"architecture {name} is not served, only {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[name]()
+def architecture(model: "ModelConfig", implementation: Implementation = "auto") -> Architecture:
+    """What serves a model: the lean implementation if there is one and none other was asked for."""
+    lean = ARCHITECTURES.get(model.architecture)
+    if implementation == "auto" and lean is not None and (kind := lean()).fits(model):
+        return kind
+    return _hosted()

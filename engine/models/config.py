@@ -1,19 +1,26 @@
-"""What the engine needs to know of a checkpoint, read from its `config.json`."""
+"""What the engine needs to know of any checkpoint, read from its `config.json`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from engine.errors import EngineError
 
-# Frequencies that do not depend on the length of a text. `dynamic` does not up to the trained length.
-ROPES: Final = ("default", "linear", "dynamic", "llama3", "yarn")
+FEW_POSITIONS: Final = {
+    "dynamic": "up to which dynamic rope scaling leaves the frequencies alone",
+    "longrope": "up to which longrope keeps to its short factors",
+}
+"""Rope types whose frequencies depend on the length of the text beyond a certain one, and how they say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The shape of a decoder; `window` is the narrowest attention window of a layer, if one has any."""
+    """The shape of a decoder as memory and limits see it.
+
+    `positions` is how many it was made for; `source` the configuration object of `transformers`, from
+    which an implementation takes what is its own.
+    """
 
     architecture: str
     vocab: int
@@ -22,27 +29,24 @@ class ModelConfig:
     heads: int
     kv_heads: int
     head_dim: int
-    intermediate: int
-    eps: float
-    tied: bool
-    qkv_bias: bool
-    output_bias: bool
-    mlp_bias: bool
-    qk_norm: bool
     positions: int
-    window: int | None
     rope: Mapping[str, Any]
     eos_ids: tuple[int, ...]
+    source: Any = field(repr=False, compare=False)
 
     @classmethod
-    def read(cls, folder: Path) -> "ModelConfig":
-        """The configuration of a checkpoint folder, with the defaults its own library gives it."""
-        from transformers import AutoConfig, GenerationConfig  # noqa: PLC0415  # seconds to import
+    def read(cls, folder: Path, *, trust_remote_code: bool = False) -> "ModelConfig":
+        """The configuration of a checkpoint folder, with the defaults its own library gives it.
 
-        if not (folder / "config.json").is_file():
-            raise EngineError(f"{folder} is no checkpoint: it has no config.json")
-        source = AutoConfig.from_pretrained(folder, local_files_only=True)
-        eos = [source.eos_token_id]
+        What the engine cannot compute is an EngineError that names the feature.
+        """
+        from transformers import GenerationConfig  # noqa: PLC0415  # seconds to import
+
+        from engine.models.features import refuse, source_of  # noqa: PLC0415
+
+        source = source_of(folder, trust_remote_code)
+        refuse(source)
+        eos = [getattr(source, "eos_token_id", None)]
         if (folder / "generation_config.json").is_file():
             eos.append(GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id)
         return cls.translate(source, eos)
@@ -50,57 +54,56 @@ class ModelConfig:
     @classmethod
     def translate(cls, source: Any, eos: Iterable[int | list[int] | None]) -> "ModelConfig":  # noqa: ANN401  # transformers' classes are untyped here
         """The same facts as a configuration object of `transformers` holds."""
-        architecture = (source.architectures or [source.model_type])[0]
-        if source.hidden_act != "silu":
-            raise EngineError(f"{architecture} with {source.hidden_act} is not served, only silu")
-        rope = dict(source.rope_parameters)
-        if rope["rope_type"] not in ROPES:
-            raise EngineError(
-                f"rope type {rope['rope_type']} is not served, only {', '.join(ROPES)}"
-            )
-        bias = bool(getattr(source, "attention_bias", False))
+        heads = source.num_attention_heads
+        rope = dict(getattr(source, "rope_parameters", None) or {})
         return cls(
-            architecture=architecture,
+            architecture=(source.architectures or [source.model_type])[0],
             vocab=source.vocab_size,
             hidden=source.hidden_size,
             layers=source.num_hidden_layers,
-            heads=source.num_attention_heads,
-            kv_heads=source.num_key_value_heads,
-            head_dim=getattr(source, "head_dim", None)
-            or source.hidden_size // source.num_attention_heads,
-            intermediate=source.intermediate_size,
-            eps=source.rms_norm_eps,
-            tied=source.tie_word_embeddings,
-            qkv_bias=bias or source.model_type == "qwen2",
-            output_bias=bias,
-            mlp_bias=bool(getattr(source, "mlp_bias", False)),
-            qk_norm=source.model_type == "qwen3",
-            positions=source.max_position_embeddings,
-            window=_window(source),
+            heads=heads,
+            kv_heads=getattr(source, "num_key_value_heads", None) or heads,
+            head_dim=getattr(source, "head_dim", None) or source.hidden_size // heads,
+            positions=_positions(source, rope),
             rope=rope,
             eos_ids=_flat(eos),
+            source=source,
         )
 
     def check_context(self, length: int) -> None:
         """Refuse contexts for which this engine would not compute what the model means."""
-        if self.window is not None and length > self.window:
+        if length <= self.positions:
+            return
+        limits = [FEW_POSITIONS[kind] for kind in rope_types(self.rope) if kind in FEW_POSITIONS]
+        if not self.rope:
+            limits.append("for which the model has learned embeddings")
+        if limits:
             raise EngineError(
-                f"max_context {length} exceeds the sliding window of {self.window} positions"
-            )
-        if self.rope["rope_type"] == "dynamic" and length > self.positions:
-            raise EngineError(
-                f"max_context {length} exceeds the {self.positions} positions up to which dynamic "
-                "rope scaling leaves the frequencies alone"
+                f"max_context {length} exceeds the {self.positions} positions {limits[0]}"
             )
 
 
-def _window(source: Any) -> int | None:  # noqa: ANN401
-    """A layer slides if its type says so; where layers have no types, the window holds for all."""
-    kinds = getattr(source, "layer_types", None)
-    if kinds is not None and "sliding_attention" not in kinds:
-        return None
-    window: int | None = getattr(source, "sliding_window", None)
-    return window
+def rope_types(rope: Mapping[str, Any]) -> set[str]:
+    """The types of all layers."""
+    return {each["rope_type"] for each in _ropes(rope)}
+
+
+def _ropes(rope: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One set of parameters, or one for each kind of layer."""
+    if not rope or "rope_type" in rope:
+        return [rope] if rope else []
+    return [each for each in rope.values() if each]
+
+
+def _positions(source: Any, rope: Mapping[str, Any]) -> int:  # noqa: ANN401
+    """As many as one set of frequencies serves."""
+    positions = source.max_position_embeddings
+    limits = [
+        each["original_max_position_embeddings"]
+        for each in _ropes(rope)
+        if each["rope_type"] == "longrope"
+    ]
+    return int(min([positions, *limits]))
 
 
 def _flat(ids: Iterable[int | list[int] | None]) -> tuple[int, ...]:

@@ -6,15 +6,18 @@ V vocabulary, N positions whose logits are wanted, P pages, S positions of a pag
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, rms_norm
 
-from engine.attention import Attend
+from engine.attention import Attend, Kind
 from engine.batch import Batch
+from engine.config import EngineConfig
 from engine.linear import AddedLinear, Linear, products
 from engine.models.config import ModelConfig
+from engine.models.llama_shape import LlamaShape
 from engine.rotary import rotate_, tables
 from engine.weights import Weights
 
@@ -32,76 +35,53 @@ class _Layer:
 
 
 class Llama:
-    """A decoder whose weights are those of an open checkpoint with the names of `expected`."""
+    """A decoder whose weights are those of an open checkpoint with the names of its shape."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, positions: int) -> None:
-        self.config = config
+    def __init__(self, shape: LlamaShape, weights: Weights, rotary: tuple[Tensor, Tensor]) -> None:
+        self.config = shape
         self.embedding_VH = weights.read("model.embed_tokens.weight")
-        dtype = self.embedding_VH.dtype
-        self._products = products(dtype)
-        self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(config.layers)]
+        self._products = products(self.embedding_VH.dtype)
+        self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(shape.layers)]
         self.norm_H = weights.read("model.norm.weight")
-        head_VH = self.embedding_VH if config.tied else weights.read("lm_head.weight")
+        self._kinds = tuple(Kind(window) for window in shape.windows)
+        head_VH = self.embedding_VH if shape.tied else weights.read("lm_head.weight")
         self.head = self._products.plain(head_VH, None)
-        self.cos_S1D, self.sin_S1D = tables(config, positions, dtype)
+        self.cos_S1D, self.sin_S1D = rotary
 
     @staticmethod
-    def expected(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors in a checkpoint."""
-        H, D, I = config.hidden, config.head_dim, config.intermediate  # noqa: E741
-        E, KD = config.heads * D, config.kv_heads * D
-        shapes: dict[str, tuple[int, ...]] = {
-            "model.embed_tokens.weight": (config.vocab, H),
-            "model.norm.weight": (H,),
-        }
-        if not config.tied:
-            shapes["lm_head.weight"] = (config.vocab, H)
-        linears = {
-            "self_attn.q_proj": (E, H, config.qkv_bias),
-            "self_attn.k_proj": (KD, H, config.qkv_bias),
-            "self_attn.v_proj": (KD, H, config.qkv_bias),
-            "self_attn.o_proj": (H, E, config.output_bias),
-            "mlp.gate_proj": (I, H, config.mlp_bias),
-            "mlp.up_proj": (I, H, config.mlp_bias),
-            "mlp.down_proj": (H, I, config.mlp_bias),
-        }
-        norms = {"input_layernorm": H, "post_attention_layernorm": H}
-        if config.qk_norm:
-            norms |= {"self_attn.q_norm": D, "self_attn.k_norm": D}
-        for layer in range(config.layers):
-            at = f"model.layers.{layer}."
-            for name, size in norms.items():
-                shapes[f"{at}{name}.weight"] = (size,)
-            for name, (outputs, inputs, bias) in linears.items():
-                shapes[f"{at}{name}.weight"] = (outputs, inputs)
-                if bias:
-                    shapes[f"{at}{name}.bias"] = (outputs,)
-        return shapes
+    def fits(model: ModelConfig) -> bool:
+        """See `engine.models.Architecture`."""
+        return LlamaShape.fits(model)
 
-    @staticmethod
-    def ignored(config: ModelConfig) -> frozenset[str]:
-        """Tensors that a checkpoint may hold in vain."""
-        return frozenset({"lm_head.weight"}) if config.tied else frozenset()
+    @classmethod
+    def load(cls, folder: Path, model: ModelConfig, config: EngineConfig) -> "Llama":
+        """See `engine.models.Architecture`."""
+        shape = LlamaShape.of(model)
+        dtype: torch.dtype = getattr(torch, config.dtype)
+        with Weights(folder, shape.expected(), dtype, shape.ignored) as weights:
+            return cls(shape, weights, tables(model, config.max_context, dtype))
 
     def forward(
         self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Sequence[int]
     ) -> tuple[Tensor, Mapping[int, Tensor]]:
-        """The residual stream after the last layer, and after those that `hidden` asks for."""
+        """See `engine.models.Decoder`."""
         x_TH = embedding(batch.ids_T, self.embedding_VH)
         cos_T1D = self.cos_S1D.index_select(0, batch.positions_T)
         sin_T1D = self.sin_S1D.index_select(0, batch.positions_T)
         seen = {0: x_TH}
-        for index, (layer, kv_PS2KD) in enumerate(zip(self.layers, kv, strict=True)):
+        each = zip(self.layers, self._kinds, kv, strict=True)
+        for index, (layer, kind, kv_PS2KD) in enumerate(each):
             qkv_TXD = self._project(layer, x_TH)
             rotate_(qkv_TXD[:, : -self.config.kv_heads], cos_T1D, sin_T1D)
             q_TAD, kv_TXD = qkv_TXD.tensor_split((self.config.heads,), dim=1)
             kv_PS2KD.view(-1, *kv_TXD.shape[1:]).index_copy_(0, batch.slots_T, kv_TXD)
-            x_TH = layer.output(attend(q_TAD, kv_PS2KD), x_TH)
+            x_TH = layer.output(attend(q_TAD, kv_PS2KD, kind), x_TH)
             y_TH = rms_norm(x_TH, self.norm_H.shape, layer.mlp_norm_H, self.config.eps)
             x_TH = layer.down(layer.gate_up(y_TH), x_TH)
             if index + 1 in hidden:
                 seen[index + 1] = x_TH
-        return x_TH, {k: seen[k] for k in hidden}
+        wanted_NH = x_TH.index_select(0, batch.wanted_N)
+        return self.logits(wanted_NH), {k: seen[k] for k in hidden}
 
     def logits(self, x_NH: Tensor) -> Tensor:
         """Logits of final residuals, in float32: the product is taken in the model's dtype."""

@@ -34,10 +34,10 @@ def launch(
     `arrange` says which processes, `news` hears a name, what became of it and when that was begun.
     """
     begun = time.monotonic()
-    target = _model(config.target, "model", news)
+    target = _model(config, config.target, "model", news)
     draft = None
     if config.drafters and config.method not in LIGHT:
-        draft = _model(config.draft, "draft model", news) if config.draft else target
+        draft = _model(config, config.draft, "draft model", news) if config.draft else target
     if config.launcher not in LAUNCHERS:
         known = near(config.launcher, LAUNCHERS)
         raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
@@ -78,9 +78,9 @@ def _ready(url: str) -> bool:
         connection.close()
 
 
-def _model(name: str, what: str, news: Callable[[str, str, float], None]) -> Path:
+def _model(config: Config, name: str, what: str, news: Callable[[str, str, float], None]) -> Path:
     begun = time.monotonic()
     with progress() as report:
-        folder = resolve(name, report)
+        folder = resolve(name, report, trust_remote_code=config.trust_remote_code)
     news(what, name, begun)
     return folder

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.front.logprobs import Json, Mark, chat_logprobs, completion_logprobs
-from orchestrator.front.token_bytes import TokenBytes
+from protocol.token_bytes import TokenBytes
 
 
 @dataclass(frozen=True)

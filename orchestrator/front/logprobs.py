@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from orchestrator.front.token_bytes import TokenBytes
 from protocol.messages import Scored
+from protocol.token_bytes import TokenBytes
 
 Json = dict[str, Any]
 LEAST: Final = -9999.0

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from orchestrator.front.logprobs import Mark
 from orchestrator.front.schema import Request
 from orchestrator.front.text import Prompt
-from orchestrator.front.token_bytes import Offsets, TokenBytes
+from orchestrator.front.token_bytes import Offsets
 from protocol.messages import Emit, Scored
+from protocol.token_bytes import TokenBytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from orchestrator.front.errors import ApiError
 from orchestrator.front.schema import ChatMessage
-from orchestrator.front.token_bytes import TokenBytes
+from protocol.token_bytes import TokenBytes
 
 LONG: Final = 4096
 """Characters from which on a text is tokenised in another thread."""

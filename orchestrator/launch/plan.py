@@ -67,7 +67,10 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             _verifier(config, number, target, dealt["verifier"])
             for number in range(config.verifiers)
         ),
-        *(_drafter(config, number, draft, dealt["drafter"]) for number in range(config.drafters)),
+        *(
+            _drafter(config, number, target, draft, dealt["drafter"])
+            for number in range(config.drafters)
+        ),
     ]
 
 
@@ -77,6 +80,7 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
         update={
             "node_id": f"verifier-{number}",
             "model": target,
+            "trust_remote_code": config.trust_remote_code,
             "dtype": config.dtype,
             "threads": share.threads,
             "planner": planner,
@@ -88,13 +92,15 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
     return Child(part, "verifier", share.environment)
 
 
-def _drafter(config: Config, number: int, draft: Path | None, share: Share) -> Child:
+def _drafter(config: Config, number: int, target: Path, draft: Path | None, share: Share) -> Child:
     own = config.drafter.model_fields_set
     part = config.drafter.model_copy(
         update={
             "node_id": f"drafter-{number}",
             "method": config.method,
             "model": draft,
+            "target": target,
+            "trust_remote_code": config.trust_remote_code,
             "dtype": config.drafter.dtype if "dtype" in own else config.dtype,
             "threads": share.threads,
             "link": config.link,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from orchestrator.models.hub import ID, Snapshot, snapshot
 from orchestrator.models.table import MODELS, NamedModel
 from orchestrator.python import command, environment
 from protocol.rundir import cache_folder
@@ -31,20 +32,46 @@ def silent(_stage: str, _done: int, _total: int) -> None:
     """Report to nobody."""
 
 
-def resolve(name: str, report: Report = silent) -> Path:
-    """The folder of a known model (fetched when it is not there yet) or of a local one."""
+def resolve(
+    name: str,
+    report: Report = silent,
+    *,
+    trust_remote_code: bool = False,
+    download: Snapshot | None = None,
+) -> Path:
+    """The folder of a known model (fetched when it is not there yet), of a local one, or of one of the hub.
+
+    `download` stands for the hub's own function.
+    """
     if model := MODELS.get(name):
         return find(model) or fetch(model, report)
     folder = Path(name).expanduser()
     if not folder.is_dir():
         known = ", ".join(sorted(MODELS))
-        raise ModelError(f"There is no model {name!r}: neither one of {known}, nor a folder.")
+        if not ID.fullmatch(name):
+            text = f"neither one of {known}, nor a folder, nor the id of one on the hub"
+            raise ModelError(f"There is no model {name!r}: {text}.")
+        report("hub", 0, 1)
+        had = snapshot(name, code=trust_remote_code, download=download)
+        if isinstance(had, str):
+            text = f"it is neither one of {known}, nor a folder, and {had}"
+            raise ModelError(f"The model {name} cannot be had: {text}.")
+        report("hub", 1, 1)
+        folder = had
+    check(folder)
+    return folder.resolve()
+
+
+def check(folder: Path) -> None:
+    """Refuse a folder that is no model, before a process is started for it."""
     lacks = [file for file in ("config.json", "tokenizer.json") if not (folder / file).is_file()]
     if not any(folder.glob("*.safetensors")):
         lacks.append("*.safetensors")
+        if pickled := sorted(path.name for path in folder.glob("*.bin")):
+            text = f"{pickled[0]} is pickled, and only safetensors are read"
+            raise ModelError(f"The folder {folder} cannot be served: {text}.")
     if lacks:
         raise ModelError(f"The folder {folder} is no model: it lacks {', '.join(lacks)}.")
-    return folder.resolve()
 
 
 def find(model: NamedModel) -> Path | None:

@@ -40,6 +40,10 @@ MODELS: Final[dict[str, tuple[str, dict[str, object]]]] = {
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0,
         "original_max_position_embeddings": 64,
     }}),
+    "llama-yarn-by-hand": ("Llama", {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0,
+        "attention_factor": 1.3, "original_max_position_embeddings": 64,
+    }}),
     "llama-linear": ("Llama", {"rope_parameters": {
         "rope_type": "linear", "rope_theta": 1e4, "factor": 2.0,
     }}),
@@ -47,7 +51,12 @@ MODELS: Final[dict[str, tuple[str, dict[str, object]]]] = {
         "rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0,
     }}),
     "mistral": ("Mistral", {"sliding_window": None}),
+    "mistral-sliding": ("Mistral", {"sliding_window": 6}),
     "qwen2": ("Qwen2", {}),
+    "qwen2-mixed": ("Qwen2", {
+        "use_sliding_window": True, "sliding_window": 6,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    }),
     "qwen3": ("Qwen3", {"tie_word_embeddings": True}),
 }  # fmt: skip
 

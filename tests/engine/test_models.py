@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from engine.config import EngineConfig
-from engine.errors import EngineError
 from engine.grouping import QUERIES_AT_ONCE
-from engine.models import ARCHITECTURES, architecture
 from engine.models.config import ModelConfig
+from engine.models.llama_shape import LlamaShape
 from engine.pages import PagePool
 from engine.runner import Engine, Row
 from tests.engine.conftest import MODELS, Story, Tiny
@@ -145,14 +144,15 @@ def test_bfloat16_is_no_further_from_float32_than_transformers_is(tiny: Make, na
     assert (ours - exact).abs().mean() < 1.1 * (theirs - exact).abs().mean()
 
 
-def test_an_unknown_architecture_is_named() -> None:
-    with pytest.raises(EngineError, match=r"GPT2LMHeadModel is not served, only Llama.*Qwen3"):
-        architecture("GPT2LMHeadModel")
-    assert all(name.endswith("ForCausalLM") for name in ARCHITECTURES)
-
-
 def test_the_configuration_of_a_checkpoint(tiny: Make) -> None:
     config = ModelConfig.read(tiny("qwen3").folder)
     assert (config.layers, config.heads, config.kv_heads, config.head_dim) == (3, 6, 2, 16)
-    assert (config.tied, config.qk_norm, config.qkv_bias) == (True, True, False)
-    assert (config.eos_ids, config.window) == ((2,), None)
+    assert (config.architecture, config.eos_ids, config.positions) == (
+        "Qwen3ForCausalLM",
+        (2,),
+        256,
+    )
+    shape = LlamaShape.of(config)
+    assert (shape.tied, shape.qk_norm, shape.qkv_bias) == (True, True, False)
+    assert shape.windows == (None, None, None)
+    assert LlamaShape.of(ModelConfig.read(tiny("qwen2-mixed").folder)).windows == (6, None, 6)

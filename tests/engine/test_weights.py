@@ -1,6 +1,7 @@
 """Checkpoints that fit, and the names of what does not fit in those that do not."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.errors import EngineError
 from engine.weights import Weights, files, fingerprint
+from tests.architectures import make
+from tests.engine.conftest import Tiny
 from tests.engine.test_models import TEXT, Make, begin, close
 
 EXPECTED = {"a": (2, 3), "b": (4,)}
@@ -50,6 +53,30 @@ def test_many_files_are_one_checkpoint(tiny: Make, tmp_path: Path) -> None:
     model.reference.save_pretrained(tmp_path, max_shard_size="20KB")
     assert len(files(tmp_path)) > 3
     close(begin(type(model)(tmp_path, model.reference)).feed(TEXT), model.logits(TEXT))
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MixtralForCausalLM"])
+def test_many_files_are_one_checkpoint_for_a_hosted_model(tmp_path: Path, name: str) -> None:
+    """One of them has its output tied to its embedding, the other has the tensors of experts apart."""
+    model = make(name)
+    model.save_pretrained(tmp_path, max_shard_size="40KB")
+    assert len(files(tmp_path)) > 3
+    assert model.config.tie_word_embeddings == (name == "GPT2LMHeadModel")
+    assert len(fingerprint(tmp_path)) == 64
+    hosted = Tiny(tmp_path, model)
+    close(begin(hosted).feed(TEXT), hosted.logits(TEXT))
+
+
+def test_an_index_names_files_of_its_own_folder_only(tmp_path: Path) -> None:
+    secret = write(tmp_path, a=torch.ones(2, 3)) / "model.safetensors"
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    index = {"weight_map": {"a": f"../{secret.name}"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(
+        EngineError, match=r"names \.\./model\.safetensors, which is no file beside"
+    ):
+        files(folder)
 
 
 def test_a_missing_shard_is_named(tiny: Make, tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def test_a_wrong_key_is_one_sentence_and_code_2() -> None:
 def test_a_model_that_cannot_be_had_is_one_sentence_and_code_1() -> None:
     assert run("up", "--target", "nothing") == (
         1,
-        "error: There is no model 'nothing': neither one of smollm2-135m, nor a folder.\n",
+        "error: There is no model 'nothing': neither one of smollm2-135m, nor a folder, "
+        "nor the id of one on the hub.\n",
     )
 
 

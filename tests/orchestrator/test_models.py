@@ -1,10 +1,14 @@
 """Fetching models from an index that is a folder: nothing half-written stays, whatever goes wrong."""
 
 import hashlib
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import zipfile
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -129,6 +133,9 @@ def test_a_local_folder_is_a_model_if_it_has_all_of_one(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"it lacks tokenizer\.json\.$"):
         resolve(str(folder))
     (folder / "model.safetensors").rename(folder / "model.bin")
+    with pytest.raises(ModelError, match=r"model\.bin is pickled, and only safetensors are read"):
+        resolve(str(folder))
+    (folder / "model.bin").unlink()
     with pytest.raises(ModelError, match=r"it lacks tokenizer\.json, \*\.safetensors\.$"):
         resolve(str(folder))
 
@@ -136,6 +143,69 @@ def test_a_local_folder_is_a_model_if_it_has_all_of_one(tmp_path: Path) -> None:
 def test_an_unknown_name_says_what_there_is() -> None:
     with pytest.raises(ModelError, match="neither one of smollm2-135m, nor a folder"):
         resolve("gpt-9")
+
+
+class Hub:
+    """One repository, at two revisions, behind the function of the hub's library."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folders = {None: folder / "main", "v1": folder / "v1"}
+        for each in self.folders.values():
+            write_byte_llama(each)
+        self.patterns: list[str] = []
+
+    def download(self, name: str, revision: str | None, allow_patterns: list[str]) -> str:
+        self.patterns = allow_patterns
+        if name != "owner/tiny-1.5":
+            raise FileNotFoundError("Got: ConnectError: no such host\nAn error happened. More.")
+        return str(self.folders[revision])
+
+
+def test_a_hub_id_is_had_from_the_hub(tmp_path: Path) -> None:
+    hub = Hub(tmp_path)
+    heard: list[tuple[str, int, int]] = []
+    tell = lambda *news: heard.append(news)  # noqa: E731
+    assert resolve("owner/tiny-1.5", tell, download=hub.download) == tmp_path / "main"
+    assert heard == [("hub", 0, 1), ("hub", 1, 1)]
+    assert resolve("owner/tiny-1.5@v1", download=hub.download) == tmp_path / "v1"
+
+
+def test_only_what_is_read_is_fetched_and_code_only_if_it_is_trusted(tmp_path: Path) -> None:
+    hub = Hub(tmp_path)
+    resolve("owner/tiny-1.5", download=hub.download)
+    assert "*.py" not in hub.patterns
+    assert not any(fnmatch("pytorch_model.bin", pattern) for pattern in hub.patterns)
+    for name in ("model-00001-of-2.safetensors", "generation_config.json", "tokenizer.json"):
+        assert any(fnmatch(name, pattern) for pattern in hub.patterns)
+    resolve("owner/tiny-1.5", trust_remote_code=True, download=hub.download)
+    assert "*.py" in hub.patterns
+
+
+def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as raised:
+        resolve("owner/other", download=Hub(tmp_path).download)
+    assert str(raised.value) == (
+        "The model owner/other cannot be had: it is neither one of smollm2-135m, nor a folder, "
+        "and the hub's library says: Got: ConnectError: no such host."
+    )
+
+
+def test_the_hub_s_own_library_says_that_it_is_offline(tmp_path: Path) -> None:
+    """In a process of its own: the library reads its settings when it is imported."""
+    code = "from orchestrator.models import resolve; resolve('owner/none-such')"
+    own = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        "orchestrator.models.fetch.ModelError: The model owner/none-such cannot be had"
+    )
+    assert "outgoing traffic has been disabled" in last
 
 
 @pytest.mark.full

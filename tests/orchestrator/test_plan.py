@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+from pydantic import ValidationError
+
 from drafter.config import DrafterConfig
 from orchestrator.config import Config
 from orchestrator.front.config import FrontConfig
@@ -34,6 +37,7 @@ def test_parts_get_what_is_decided_for_all() -> None:
     assert (one.page_size, one.threads, one.link.beat) == (4, 2, 0.1)
     assert isinstance(drafter, DrafterConfig)
     assert (drafter.method, drafter.model, drafter.dtype) == ("ngram", DRAFT, "float32")
+    assert drafter.target == TARGET
 
 
 def test_what_a_part_says_for_itself_wins() -> None:
@@ -55,3 +59,17 @@ def test_all_parts_know_where_traces_go() -> None:
     config = Config(otlp_traces_endpoint="http://collector:4317", verifiers=2, drafters=2)
     parts = [child.config for child in children(config, TARGET, DRAFT, 4)]
     assert [part.otlp_traces_endpoint for part in parts] == ["http://collector:4317"] * 5
+
+
+def test_trust_in_code_is_one_setting_and_off() -> None:
+    for trusted in (False, True):
+        config = Config(trust_remote_code=trusted)
+        _, verifier, drafter, *_ = children(config, TARGET, DRAFT, 4)
+        assert isinstance(verifier.config, VerifierConfig)
+        assert isinstance(drafter.config, DrafterConfig)
+        assert verifier.config.trust_remote_code == trusted
+        assert drafter.config.trust_remote_code == trusted
+    assert not Config().trust_remote_code
+    for part in ("verifier", "drafter"):
+        with pytest.raises(ValidationError, match="is decided by `trust_remote_code`"):
+            Config.model_validate({part: {"trust_remote_code": True}})

@@ -47,6 +47,14 @@ def refused(**keys: Any) -> str:
         ),
         ({"method": "draft_model"}, {"method": "standalone"}),
         (
+            {"model": "small", "use_heterogeneous_vocab": True},
+            {
+                "method": "standalone",
+                "draft": "small",
+                "drafter": {"standalone": {"use_heterogeneous_vocab": True}},
+            },
+        ),
+        (
             {
                 "method": "suffix",
                 "num_speculative_tokens": 32,
@@ -122,6 +130,10 @@ def test_values_that_ask_for_nothing_are_no_fault() -> None:
         (
             {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 4},
             "--speculative-config: prompt_lookup_min: it is more than prompt_lookup_max",
+        ),
+        (
+            {"method": "ngram", "use_heterogeneous_vocab": True},
+            "--speculative-config: use_heterogeneous_vocab: only with method draft_model",
         ),
         (
             {"method": "ngram", "model": "small"},

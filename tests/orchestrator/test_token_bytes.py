@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from orchestrator.front.token_bytes import Offsets, TokenBytes
+from orchestrator.front.token_bytes import Offsets
+from protocol.token_bytes import TokenBytes
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 

@@ -14,8 +14,8 @@ from verifier.tail import DraftTail
 
 SPECULATION: Final[Mapping[str, Fault]] = {
     "late tokens not compared": fault(DraftTail, "receive", "self._settle()", "pass"),
-    "start beyond the line taken": fault(DraftTail, "receive", "row.start > end", "False"),
-    "no rewind": fault(DraftTail, "receive", "row.start < self.agreed", "False"),
+    "start beyond the line taken": fault(DraftTail, "receive", "if start > end", "if False"),
+    "no rewind": fault(DraftTail, "receive", "start < self.agreed", "False"),
     "no cut": fault(DraftTail, "_settle", "self.cut = True", "pass"),
     "cut never ends": fault(
         DraftTail,
@@ -24,14 +24,12 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "pass",
         unseen="whoever answers a cut knows more commits, and a newer base ends it too",
     ),
-    "base not settling": fault(DraftTail, "receive", "if row.base > self.agreed:", "if False:"),
-    "newest base not kept": fault(
-        DraftTail, "receive", "self.base = max(self.base, row.base)", "pass"
-    ),
+    "base not settling": fault(DraftTail, "receive", "if base > self.agreed:", "if False:"),
+    "newest base not kept": fault(DraftTail, "receive", "self.base = max(self.base, base)", "pass"),
     "no length cap": fault(
-        DraftTail, "_check", "row.start + count > row.base + self.granted", "False", rare=True
+        DraftTail, "_check", "row.start + count > base + self.granted", "False", rare=True
     ),
-    "base beyond the committed": fault(DraftTail, "_check", "row.base > self.committed", "False"),
+    "base beyond the committed": fault(DraftTail, "_check", "base > len(self.final)", "False"),
     "token ids unchecked": fault(DraftTail, "_check", "count and", "False and"),
     "confidences not settled": fault(
         DraftTail,
@@ -132,5 +130,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "more guesses than granted": fault(
         Mirror, "room", "self.base + self.max_ahead", "self.base + self.max_ahead + 2"
     ),
-    "row says an old base": fault(Mirror, "take", "base=base", "base=max(0, base - 1)"),
+    "row says an old base": fault(
+        Mirror, "take", "self.epoch, base,", "self.epoch, max(0, base - 1),"
+    ),
 }
