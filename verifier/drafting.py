@@ -9,6 +9,7 @@ from protocol.link import LinkUp
 from protocol.messages import (
     AnyMessage,
     DraftClose,
+    DraftContext,
     DraftSync,
     DraftTailStream,
     Heartbeat,
@@ -18,6 +19,7 @@ from protocol.messages import (
 )
 from protocol.outbox import Outbox
 from verifier.generation import Binding, Generation
+from verifier.hidden import NOTHING, Hidden
 from verifier.planner import Planner
 from verifier.roster import Roster
 from verifier.step import Work
@@ -38,6 +40,7 @@ class Drafting:
     def __init__(self, planner: Planner, vocabulary: int, counters: Counter[str]) -> None:
         self.roster = Roster()
         self.outbox: Outbox[Generation] = Outbox()
+        self.hidden: Hidden | None = None
         self._planner = planner
         self._vocabulary = vocabulary
         self._counters = counters
@@ -77,6 +80,8 @@ class Drafting:
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
             generation.binding = Binding(drafter, generation.epoch, tail)
+            if self.hidden is not None:
+                generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
             drafter.bound += 1
             self.outbox.news(drafter.link, generation.id, generation)
@@ -105,6 +110,12 @@ class Drafting:
         else:
             self.unbind(generation, "context")
             generation.waits.refused(binding.drafter.link, "context", 0.0)
+
+    def computed(self, generation: Generation) -> None:
+        """More of its line was computed: a drafter that needs hidden states is sent them."""
+        binding = generation.binding
+        if self.hidden is not None and binding is not None and binding.drafter.needs:
+            self.outbox.news(binding.drafter.link, generation.id, generation)
 
     # --- what drafters say --------------------------------------------------------------------------
 
@@ -190,6 +201,16 @@ class Drafting:
 
     # --- what drafters are told -----------------------------------------------------------------------
 
+    def messages(self, link: int) -> list[AnyMessage]:
+        """What fits into the next frame to this drafter."""
+        if self.hidden is None:
+            return self.outbox.take(link, self.tell)
+        self.hidden.begin()
+        messages = self.outbox.take(link, self.tell)
+        for generation in self.hidden.behind:
+            self.outbox.news(link, generation.id, generation)
+        return self.hidden.filled(messages)
+
     def tell(self, generation: Generation) -> Iterator[AnyMessage]:
         """What the drafter of this generation must know, all of it in one message."""
         binding = generation.binding
@@ -197,6 +218,8 @@ class Drafting:
             return
         output = generation.output.tokens
         max_ahead = self._max_ahead(binding)
+        span = self.hidden.take(generation, binding) if self.hidden is not None else None
+        start, rows = (span.start, NOTHING) if span is not None else (0, None)
         if binding.told is None:
             yield DraftSync(
                 request=generation.id,
@@ -208,6 +231,8 @@ class Drafting:
                 adapter=generation.submit.adapter,
                 choice=generation.choice,
                 trace=generation.submit.trace,
+                hidden_from=start,
+                hidden=rows,
             )
         elif binding.told < len(output):
             yield VerifyCommit(
@@ -216,7 +241,12 @@ class Drafting:
                 start=binding.told,
                 tokens=tuple(output[binding.told :]),
                 max_ahead=max_ahead,
+                hidden_from=start,
+                hidden=rows,
             )
+        elif rows is not None:
+            yield DraftContext(generation.id, binding.epoch, start, rows)
+            return
         else:
             return
         binding.told = len(output)

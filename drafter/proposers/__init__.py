@@ -49,6 +49,10 @@ PROPOSERS: Final[Mapping[str, Callable[[DrafterConfig], Proposer]]] = {
     "suffix": _lazy("suffix"),
     "ngram": _lazy("ngram"),
     "standalone": _lazy("standalone"),
+    "eagle3": _lazy("eagle3"),
+    "dflash": _lazy("dflash"),
+    "dspark": _lazy("dspark"),
+    "mixed": _lazy("mixed"),
     "scripted": _lazy("scripted"),
     "wrong": _lazy("wrong"),
 }
