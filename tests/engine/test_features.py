@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.config import EngineConfig, Implementation
 from engine.errors import EngineError
 from engine.features import Features, Projection
 from engine.pages import PagePool
-from engine.runner import Row
+from engine.runner import Engine, Row
 from tests.engine.conftest import Story, Tiny
 
 TEXT = [5, 9, 33, 7, 60, 12, 81, 4, 44, 21]
@@ -36,10 +37,16 @@ def states_of(reference: Any, tokens: list[int]) -> list[Tensor]:  # noqa: ANN40
         ]
 
 
-def test_states_are_numbered_from_the_embedding_to_behind_the_last_norm(tiny: Make) -> None:
+@pytest.mark.parametrize("implementation", ["auto", "transformers"])
+def test_states_are_numbered_from_the_embedding_to_behind_the_last_norm(
+    tiny: Make, implementation: Implementation
+) -> None:
     """What `transformers` calls the last hidden state is normed: the one before the norm is another number here."""
     model = tiny("qwen3")
-    engine = model.engine()
+    config = EngineConfig(
+        pages=32, page_size=4, max_context=128, dtype="float32", implementation=implementation
+    )
+    engine = Engine.load(model.folder, config)
     seen = engine.forward([Row(TEXT, 0, range(4), 1)], hidden=range(5)).hidden
     for number, state in enumerate(states_of(model.reference, TEXT)):
         torch.testing.assert_close(seen[number], state, atol=1e-4, rtol=1e-4)
