@@ -81,7 +81,7 @@ class BlockProposer:
     @torch.inference_mode()
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
         """A whole block, or nothing; `pending` where rows are left to write."""
-        self._write([mirror for mirror, _ in wants])
+        wrote = self._write([mirror for mirror, _ in wants])
         works = [
             work
             for index, (mirror, want) in enumerate(wants)
@@ -89,7 +89,7 @@ class BlockProposer:
         ]
         drawn = {work.index for work in works}
         proposals = [
-            Proposal(pending=index not in drawn and self._unwritten(mirror) > 0)
+            Proposal(pending=wrote and index not in drawn and self._unwritten(mirror) > 0)
             for index, (mirror, _) in enumerate(wants)
         ]
         if works:
@@ -102,8 +102,8 @@ class BlockProposer:
         context = self._memory.contexts[mirror]
         return min(context.end, length(mirror) - 1) - context.true
 
-    def _write(self, mirrors: Sequence[Mirror]) -> None:
-        """Put rows that came into the pages."""
+    def _write(self, mirrors: Sequence[Mirror]) -> bool:
+        """Put rows that came into the pages; whether there were any."""
         room = WRITE_AT_ONCE
         spans: list[Span] = []
         pieces: list[Tensor] = []
@@ -117,7 +117,7 @@ class BlockProposer:
                 pieces += context.first(count)
                 room -= count
         if not spans:
-            return
+            return False
         _, place = self._memory.place(spans)
         self._head.write(torch.cat(pieces), place, self._memory.kv)
         for span in spans:
@@ -126,6 +126,7 @@ class BlockProposer:
             context = self._memory.contexts[mirror]
             context.sequence.computed = context.true - context.origin
             self._memory.publish(mirror, 0)
+        return True
 
     def _work(self, index: int, mirror: Mirror, want: int) -> _Work | None:
         context, head = self._memory.contexts[mirror], self._head.head
