@@ -180,7 +180,7 @@ class DrafterCore:
                 continue  # it was closed meanwhile
             tokens, pending = proposal.tokens, proposal.pending
             self.record.drafted(mirror, len(tokens), started, now)
-            mirror.extend(tokens, proposal.confidences)
+            mirror.extend(tokens, proposal.confidences, proposal.laws)
             if len(tokens) == want:
                 del self._hungry[mirror]
             elif not pending:

@@ -274,7 +274,11 @@ class Abort(Message, frozen=True):
 
 
 class DraftSync(Message, frozen=True):
-    """Opens a mirror at `epoch`: the prompt, and the output committed so far."""
+    """Opens a mirror at `epoch`: the prompt, and the output committed so far.
+
+    A drafter that samples sends with each guess the tokens that it was drawn from, at most `slice` of them; 0: guesses
+    must be functions of text and seed. `fresh`: its noise carries the committed length too (rule `block`).
+    """
 
     request: Number
     epoch: Count
@@ -289,6 +293,7 @@ class DraftSync(Message, frozen=True):
     trace: Text = ""
     hidden_from: Count = 0
     hidden: Tensor | None = None
+    fresh: bool = False
 
 
 class DraftContext(Message, frozen=True):

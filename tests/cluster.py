@@ -33,7 +33,7 @@ from protocol.messages import (
 )
 from protocol.process import Peers
 from tests import identities
-from verifier.acceptance import RULES
+from verifier.acceptance import make
 from verifier.admission import Admission
 from verifier.compiler import DirectCompiler
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
@@ -78,6 +78,7 @@ class Cluster:
         max_chunk: int = 64,
         max_running: int = 16,
         implementation: Implementation = "auto",
+        **settings: Any,
     ) -> None:
         self._numbers = count(1)
         self.now = 0.0
@@ -89,6 +90,8 @@ class Cluster:
         config = VerifierConfig(
             model=target,
             planner=PlannerConfig(draft_length=draft_length),
+            rule=rule,
+            **settings,
             scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
         )
         self.engine = Engine.load(
@@ -121,7 +124,7 @@ class Cluster:
         self.verifier = VerifierNode(
             self.core,
             self._endpoint("verifier", identity),
-            EngineWorker(self.engine, RULES[rule]),
+            EngineWorker(self.engine, make(config)),
             self._clock,
             compiler=DirectCompiler(grammars.compile),
         )

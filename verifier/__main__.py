@@ -63,7 +63,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from engine.paced import PacedEngine  # noqa: PLC0415
     from engine.runner import Engine, pages_for  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
-    from verifier.acceptance import RULES  # noqa: PLC0415
+    from verifier.acceptance import make  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     return VerifierNode(
         core,
         endpoint,
-        EngineWorker(engine, RULES[config.rule]),
+        EngineWorker(engine, make(config)),
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),

@@ -23,6 +23,7 @@ from protocol.messages import (
 )
 from protocol.outbox import Outbox
 from protocol.spans import traced
+from verifier.acceptance import wanted
 from verifier.admission import Admission
 from verifier.commit import Detokenizer, Output
 from verifier.config import VerifierConfig
@@ -49,7 +50,7 @@ class VerifierCore:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
-        self.drafting = Drafting(planner, admission.vocabulary, self.counters)
+        self.drafting = Drafting(planner, admission.vocabulary, self.counters, wanted(config))
         self.record = Record(config.planner.draft_length)
         self.fronts: set[int] = set()
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them

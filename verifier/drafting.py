@@ -17,6 +17,7 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.outbox import Outbox
+from verifier.acceptance import Slices
 from verifier.generation import Binding, Generation
 from verifier.planner import Planner
 from verifier.roster import Roster
@@ -35,12 +36,19 @@ STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
 class Drafting:
     """Bindings between generations and drafters. Whatever goes wrong here costs speed, never a token."""
 
-    def __init__(self, planner: Planner, vocabulary: int, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        vocabulary: int,
+        counters: Counter[str],
+        slices: Slices = Slices(),
+    ) -> None:
         self.roster = Roster()
         self.outbox: Outbox[Generation] = Outbox()
         self._planner = planner
         self._vocabulary = vocabulary
         self._counters = counters
+        self._slices = slices
         self._patient_until = 0.0
         self.bindings = 0
         self.unbindings: Counter[str] = Counter()  # by why
@@ -207,6 +215,8 @@ class Drafting:
                 sampling=generation.submit.sampling,
                 adapter=generation.submit.adapter,
                 choice=generation.choice,
+                slice=self._slices.size,
+                fresh=self._slices.fresh,
                 trace=generation.submit.trace,
             )
         elif binding.told < len(output):

@@ -125,7 +125,7 @@ WRITTEN_OUT: dict[str, list[Any]] = {
     "abort": ["Abort", 12, "client gone"],
     "draft-sync": ["DraftSync", 12, 2, [1, 2, 3], [4], 17,
         [0.0, 0, 1.0, 0.0, 3, 1.0, 0.0, 0.0, [], [], []], "law", 1,
-        False, 8, "tr", 2, [0, "bfloat16", [2, 3]]],
+        False, 8, "tr", 2, [0, "bfloat16", [2, 3]], False],
     "draft-context": ["DraftContext", 12, 2, 2, [0, "bfloat16", [2, 3]]],
     "verify-commit": ["VerifyCommit", 12, 2, 1, [8, 9], 19, 3, [0, "bfloat16", [2, 3]]],
     "verify-commit-short": ["VerifyCommit", 12, 2, 1, [8], 19, 0, None],
