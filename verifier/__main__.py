@@ -17,10 +17,12 @@ from protocol.process import Control, Peers, announce
 from protocol.runtime import arguments, clock, draw, fail, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
+from verifier.acceptance import lossy, make
 from verifier.admission import Admission
 from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
+from verifier.exactness import faults
 from verifier.grammar import Grammars, bridge
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
@@ -63,10 +65,13 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from engine.paced import PacedEngine  # noqa: PLC0415
     from engine.runner import Engine, pages_for  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
-    from verifier.acceptance import make  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
+    for fault in faults(config):
+        raise LocalError(fault)
+    if label := lossy(config):
+        log.warning("the output does not follow the target's law: %s", label)
     torch.set_num_threads(config.threads)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     dtype: Dtype = config.dtype

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from verifier.config import VerifierConfig
-from verifier.rules.decisions import staircase, threshold
+from verifier.rules.decisions import Decide, block, ratio, staircase, threshold
 from verifier.step import Verdict, Work
 
 Rule = Callable[[Sequence[Work], Any], list[Verdict]]
@@ -26,11 +26,13 @@ They are a tensor; this module is read without torch, by cores and by whoever ch
 class Entry:
     """A rule. `laws`: it uses what guesses were drawn from. `fresh`: draws carry the round's base length.
 
-    `lossy` says for a configuration how the output's law differs from the target's, if it does.
+    `decide` is the rule on a handful of numbers, for those that test guesses one place after the other. `lossy` says
+    for a configuration how the output's law differs from the target's, if it does.
     """
 
     text: str
     make: Callable[[VerifierConfig], Rule]
+    decide: Callable[[VerifierConfig], Decide] | None = None
     laws: bool = False
     fresh: bool = False
     lossy: Callable[[VerifierConfig], str] = lambda _: ""
@@ -47,21 +49,33 @@ def _load(module: str, name: str) -> Any:  # noqa: ANN401
     return getattr(import_module(f"verifier.rules.{module}"), name)
 
 
-def _rule(module: str, name: str) -> Callable[[VerifierConfig], Rule]:
-    def make(_: VerifierConfig) -> Rule:
-        rule: Rule = _load(module, name)
-        return rule
+def _drawn(text: str, name: str) -> Entry:
+    """A rule that compares guesses with the target's own tokens."""
+    return Entry(text, lambda _: _load("plain", name))
 
-    return make
+
+def _tested(
+    text: str,
+    decide: Callable[[VerifierConfig], Decide],
+    *,
+    laws: bool = False,
+    fresh: bool = False,
+    lossy: Callable[[VerifierConfig], str] = lambda _: "",
+) -> Entry:
+    """A rule that tests guesses by numbers."""
+
+    def make(config: VerifierConfig) -> Rule:
+        return partial(_load("judging", "judge"), decide(config), laws=laws, fresh=fresh)
+
+    return Entry(text, make, decide, laws, fresh, lossy)
 
 
 def _synthetic(config: VerifierConfig) -> Rule:
     return partial(_load("synthetic", "synthetic"), rates(config))
 
 
-def _threshold(config: VerifierConfig) -> Rule:
-    decide = threshold(config.threshold.single, config.threshold.accumulated)
-    return partial(_load("judging", "judge"), decide)
+def _threshold(config: VerifierConfig) -> Decide:
+    return threshold(config.threshold.single, config.threshold.accumulated)
 
 
 def rates(config: VerifierConfig) -> list[float]:
@@ -85,15 +99,11 @@ def _thresholds(config: VerifierConfig) -> str:
 
 
 RULES: Final[Mapping[str, Entry]] = {
-    "greedy": Entry("the likeliest token; temperature must be 0", _rule("plain", "greedy")),
-    "match": Entry("the token that plain decoding would draw", _rule("plain", "match")),
-    "ratio": Entry(
-        "each guess by target over draft probability", _rule("tested", "ratio"), laws=True
-    ),
-    "block": Entry(
-        "all guesses of a window together", _rule("tested", "block"), laws=True, fresh=True
-    ),
-    "threshold": Entry("likely enough guesses", _threshold, lossy=_thresholds),
+    "greedy": _drawn("the likeliest token; temperature must be 0", "greedy"),
+    "match": _drawn("the token that plain decoding would draw", "match"),
+    "ratio": _tested("each guess by target over draft probability", lambda _: ratio, laws=True),
+    "block": _tested("all guesses of a window together", lambda _: block, laws=True, fresh=True),
+    "threshold": _tested("likely enough guesses", _threshold, lossy=_thresholds),
     "synthetic": Entry("a given curve, for benchmarks", _synthetic, lossy=_curve),
 }
 

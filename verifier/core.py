@@ -23,12 +23,12 @@ from protocol.messages import (
 )
 from protocol.outbox import Outbox
 from protocol.spans import traced
-from verifier.acceptance import wanted
 from verifier.admission import Admission
 from verifier.commit import Detokenizer, Output
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
+from verifier.exactness import asked
 from verifier.generation import Generation
 from verifier.matcher import Compiled, Unchecked
 from verifier.planner import Planner
@@ -50,7 +50,7 @@ class VerifierCore:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
-        self.drafting = Drafting(planner, admission.vocabulary, self.counters, wanted(config))
+        self.drafting = Drafting(planner, admission.vocabulary, self.counters, asked(config))
         self.record = Record(config.planner.draft_length)
         self.fronts: set[int] = set()
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them

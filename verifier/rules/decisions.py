@@ -1,7 +1,8 @@
 """How many drafts of one window are kept: the rules themselves, on a handful of numbers each. Pure.
 
 Numbers need only be added, multiplied, divided and compared, and coins only be compared: tests run these very functions
-on fractions, with coins that split into all their outcomes (`tests/laws`). A coin lies strictly between 0 and 1.
+on fractions, with coins that split into all their outcomes (`tests/exact/rounds.py`). A coin lies strictly between 0
+and 1.
 """
 
 from collections.abc import Callable, Sequence

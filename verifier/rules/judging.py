@@ -4,7 +4,7 @@ Shapes: N rows of logits, V vocabulary, K tokens of a law.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -20,7 +20,7 @@ NOTHING: Ids = np.zeros(0, dtype=np.int32)
 CERTAIN: Numbers = np.ones(1)
 
 
-class _Guess(NamedTuple):
+class Guess(NamedTuple):
     """A token that is tested, and its law."""
 
     token: int
@@ -40,7 +40,7 @@ def judge(
 
     Without `laws` every guess counts as certain, whatever it was drawn from. `fresh`: see `coins`.
     """
-    guesses = [_guesses(work, laws=laws) for work in windows]
+    guesses = [guesses_of(work, laws=laws) for work in windows]
     params = [params_of(work) for work in windows]
     ids: list[Ids | None] = []
     for work, tested in zip(windows, guesses, strict=True):
@@ -55,22 +55,30 @@ def judge(
     verdicts = []
     for index, (work, begin) in enumerate(zip(windows, begins(windows), strict=True)):
         verdicts.append(
-            _verdict(
+            verdict(
                 work,
                 guesses[index],
                 found[begin : begin + work.draws],
                 decide=decide,
                 coins=accepting[index],
-                drawing=_Drawing(
-                    logits_NV[begin : begin + work.draws], params[index], final[index]
-                ),
+                drawing=_Rows(logits_NV[begin : begin + work.draws], params[index], final[index]),
             )
         )
     return verdicts
 
 
-class _Drawing(NamedTuple):
-    """What the last token of a window is drawn from."""
+class Drawing(Protocol):
+    """What the token that ends a round is drawn from: the target's distribution at each place of a window."""
+
+    def usable(self, place: int) -> bool:
+        """Whether anything can be drawn there."""
+
+    def draw(self, place: int, ids: Ids, taken: Numbers) -> int:
+        """A token of what is left when `taken` is taken off the probabilities of `ids` (see `draw_rest`)."""
+
+
+class _Rows(NamedTuple):
+    """Rows of logits."""
 
     logits: Tensor
     params: SamplingParams
@@ -83,15 +91,16 @@ class _Drawing(NamedTuple):
         return draw_rest(self.logits[place], self.params, ids, taken, self.coins[place])
 
 
-def _verdict(
+def verdict(
     work: Work,
-    guesses: Sequence[_Guess],
+    guesses: Sequence[Guess],
     found: Sequence[Mass | None],
     *,
     decide: Decide,
     coins: Sequence[float],
-    drawing: _Drawing,
+    drawing: Drawing,
 ) -> Verdict:
+    """The verdict on one window, from the masses of its guesses; the numbers may be of any exact kind."""
     places: list[Place] = []
     for guess, mass in zip(guesses, found, strict=False):
         if mass is None:
@@ -110,19 +119,20 @@ def _verdict(
     return Verdict(tokens, len(tokens) - 1)
 
 
-def _guesses(work: Work, *, laws: bool) -> list[_Guess]:
+def guesses_of(work: Work, *, laws: bool) -> list[Guess]:
+    """What is tested in a window, with its laws or as if it were certain."""
     known = [*(work.laws if laws else ())]
     known += [None] * (len(work.tested) - len(known))
     guesses = []
     for token, law in zip(work.tested, known, strict=False):
         if law is None:
-            guesses.append(_Guess(token, np.array([token], dtype=np.int32), CERTAIN))
+            guesses.append(Guess(token, np.array([token], dtype=np.int32), CERTAIN))
         else:
-            guesses.append(_Guess(token, law.ids, np.array(law.shares)))
+            guesses.append(Guess(token, law.ids, np.array(law.shares)))
     return guesses
 
 
-def _place(guess: _Guess, mass: Mass) -> Place:
+def _place(guess: Guess, mass: Mass) -> Place:
     ps, qs = mass.inside.tolist(), guess.shares.tolist()
     own = guess.ids.tolist().index(guess.token)
     return Place(ps[own], qs[own], ps, qs, mass.rest)

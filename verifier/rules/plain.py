@@ -19,7 +19,7 @@ def greedy(windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
     """Keep drafts while they are the likeliest token; the lowest id wins a tie (methods 1.3)."""
     tokens_N = _argmax(logits_NV)
     best_N = logits_NV.gather(1, tokens_N[:, None])[:, 0]  # a NaN, if there is one in the row
-    return _compare(windows, tokens_N.tolist(), np.isfinite(best_N.numpy()).tolist())
+    return compare(windows, tokens_N.tolist(), np.isfinite(best_N.numpy()).tolist())
 
 
 def match(windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
@@ -38,10 +38,10 @@ def match(windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
         [np.arange(work.position, work.position + work.draws) for work in windows]
     )
     uniforms_N = uniforms(seeds_N, choices_N, positions_N, Role.TARGET)
-    return _compare(windows, sample(logits_NV, params, uniforms_N).tolist(), usable(logits_NV))
+    return compare(windows, sample(logits_NV, params, uniforms_N).tolist(), usable(logits_NV))
 
 
-def _compare(
+def compare(
     windows: Sequence[Work], drawn: Sequence[int], usable_N: Sequence[bool]
 ) -> list[Verdict]:
     """The drawn tokens of each window up to and including the first that differs from its draft."""
