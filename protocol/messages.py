@@ -220,6 +220,7 @@ class Statistics(Part, frozen=True):
     """Counts of one choice so far. emitted = accepted + rounds, less what the end cut off.
 
     `history` holds all rounds in order, equal ones that follow each other in one entry: (drafted, accepted, how many).
+    `lossy` is the label of an acceptance rule under which the output does not follow the target's law; else empty.
     """
 
     rounds: Count = 0
@@ -227,6 +228,7 @@ class Statistics(Part, frozen=True):
     accepted: Count = 0
     cached_tokens: Count = 0
     history: tuple[tuple[Count, Count, Count], ...] = ()
+    lossy: Text = ""
 
 
 class Scored(Part, frozen=True):

@@ -5,12 +5,13 @@ What a planner may look at under which rule is said by `verifier/exactness.py`; 
 
 from collections.abc import Sequence
 
-from verifier.planner import Candidate
+from verifier.planner import Candidate, Looks
 
 
 class _Alone:
     """Each request for itself, and then within the budget."""
 
+    looks: Looks
     wanted = 9
     patience = 0.0
 
@@ -35,6 +36,8 @@ class _Alone:
 class LooksBehind(_Alone):
     """Goes on to the next token while the last one it took is sure enough: whatever it looked at is verified."""
 
+    looks = Looks.BEHIND
+
     def length(self, confidences: Sequence[float]) -> int:
         for place, confidence in enumerate(confidences):
             if confidence < self.least:
@@ -44,6 +47,8 @@ class LooksBehind(_Alone):
 
 class LooksAtIt(_Alone):
     """Stops before the first token that is not sure enough."""
+
+    looks = Looks.AT
 
     def length(self, confidences: Sequence[float]) -> int:
         for place, confidence in enumerate(confidences):
@@ -55,12 +60,16 @@ class LooksAtIt(_Alone):
 class LooksAhead(_Alone):
     """All or nothing: one token that is not sure enough takes those before it back as well."""
 
+    looks = Looks.AHEAD
+
     def length(self, confidences: Sequence[float]) -> int:
         return 0 if any(each < self.least for each in confidences) else len(confidences)
 
 
 class Ranks(_Alone):
     """The likeliest survivors of all requests, as many as the budget allows; earlier positions first."""
+
+    looks = Looks.AT
 
     def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
         slots = []
@@ -75,6 +84,8 @@ class Ranks(_Alone):
 
 class Trades(_Alone):
     """Gives the whole budget to the request whose last token is the surest: a later token counts for earlier ones."""
+
+    looks = Looks.AHEAD
 
     def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
         best = max(range(len(candidates)), key=lambda each: candidates[each].confidences[-1])

@@ -76,9 +76,9 @@ def head(law: Numbers, token: int) -> float:  # noqa: ARG001
 
 PLANNERS: dict[Looks, Planner] = {
     Looks.NOTHING: fixed(2),
-    Looks.BEHIND: LooksBehind(2, 0.6),
-    Looks.AT: LooksAtIt(2, 0.6),
-    Looks.AHEAD: LooksAhead(2, 0.6),
+    Looks.BEHIND: LooksBehind(2, 0.7),
+    Looks.AT: LooksAtIt(2, 0.7),
+    Looks.AHEAD: LooksAhead(2, 0.7),
 }
 DRAFTERS: dict[Draws, Drafter] = {
     Draws.CERTAIN: certain(3),
@@ -140,7 +140,7 @@ def test_block_does_not() -> None:
     assert finding("block", Looks.AHEAD, Draws.ONE_BY_ONE, Confidence.TOKEN).reason == OWN
 
 
-# --- two requests, one budget ------------------------------------------------------------------------------------------
+# --- two requests, one budget -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("further", [True, False])

@@ -6,6 +6,7 @@ Shapes: N rows of logits, V vocabulary.
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from engine.masses import usable
@@ -38,7 +39,10 @@ def match(windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
         [np.arange(work.position, work.position + work.draws) for work in windows]
     )
     uniforms_N = uniforms(seeds_N, choices_N, positions_N, Role.TARGET)
-    return compare(windows, sample(logits_NV, params, uniforms_N).tolist(), usable(logits_NV))
+    usable_N = usable(logits_NV)
+    if not all(usable_N):
+        logits_NV = torch.where(torch.tensor(usable_N)[:, None], logits_NV, 0.0)
+    return compare(windows, sample(logits_NV, params, uniforms_N).tolist(), usable_N)
 
 
 def compare(
