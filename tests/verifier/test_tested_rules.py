@@ -13,6 +13,7 @@ from engine.params import SamplingParams
 from engine.sampling import transform
 from protocol.laws import Law
 from protocol.messages import Sampling
+from tests.verifier.exactness_table import BEGIN, END, FILE, table
 from verifier.acceptance import RULES, Rule, lossy, make
 from verifier.config import PlannerConfig, SyntheticConfig, ThresholdConfig, VerifierConfig
 from verifier.exactness import faults
@@ -279,3 +280,9 @@ def test_settings_that_mean_something_are_not() -> None:
     assert not list(faults(configured("ratio")))
     assert not list(faults(configured("synthetic", synthetic={"length": 5.0})))
     assert not list(faults(configured("threshold", threshold={"accumulated": 0.5})))
+
+
+def test_the_docs_show_the_table_of_combinations() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    shown = text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
+    assert shown.strip() == table().strip(), "run python -m tests.verifier.exactness_table"
