@@ -84,26 +84,26 @@ def draw_rest(
     """A token of what is left of a row's distribution when `taken` [K] is taken off the probabilities of `ids` [K].
 
     No probability falls below 0. Where nothing is left, which only rounding can bring about, the whole distribution is
-    drawn from. The row must be usable. A greedy row yields its likeliest token, unless that is taken whole.
+    drawn from. The row must be usable. A greedy row yields its likeliest token, whatever is taken.
     """
     if params.greedy:
-        scaled_V = np.full(logits_V.shape[0], -np.inf, dtype=np.float32)
-        scaled_V[int(logits_V.numpy().argmax())] = 0.0
-    else:
-        scaled_V = _scaled(logits_V[None], [0], [params])[0].numpy()
-    kept_C = np.flatnonzero(scaled_V >= (FLOOR if params.greedy else _boundary(scaled_V, params)))
-    weights_V = np.zeros(scaled_V.size, dtype=np.float64)
-    weights_V[kept_C] = np.exp(scaled_V[kept_C], dtype=np.float64)
+        return int(logits_V.numpy().argmax())
+    scaled_V = _scaled(logits_V[None], [0], [params])[0].numpy()
+    least = _boundary(scaled_V, params)
+    weights_V = np.exp(np.maximum(scaled_V, FLOOR))
+    np.multiply(weights_V, scaled_V >= least, out=weights_V)
     take(weights_V, ids, taken)
-    cumulative_V = weights_V.cumsum()
+    cumulative_V = weights_V.cumsum(dtype=np.float64)
     return first_above(cumulative_V, uniform * cumulative_V[-1])
 
 
-def take(weights_V: npt.NDArray[np.float64], ids: Ids, taken: Numbers) -> None:
+def take(weights_V: npt.NDArray[np.float32], ids: Ids, taken: Numbers) -> None:
     """Take `taken` [K], in units of the whole, off the weights of `ids` [K]; where nothing would be left, nothing is.
 
     Numbers of any exact kind do as well, as an array of objects.
     """
+    if not len(ids):
+        return
     before_K = weights_V[ids]
     weights_V[ids] = np.maximum(before_K - taken * weights_V.sum(), 0)
     if not weights_V.sum() > 0:

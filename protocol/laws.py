@@ -33,13 +33,12 @@ class Law:
     @property
     def total(self) -> float:
         """What the values come to: the one number by which both sides divide."""
-        return float(sum(self.values.tolist()))
+        return float(self.values.cumsum(dtype=np.float64)[-1])
 
     @property
-    def shares(self) -> list[float]:
+    def shares(self) -> npt.NDArray[np.float64]:
         """The probabilities, in the order of the ids."""
-        total = self.total
-        return [value / total for value in self.values.tolist()]
+        return self.values / np.float64(self.total)
 
 
 def pack(laws: Sequence[Law]) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,9 @@ def f(*numbers: str) -> tuple[F, ...]:
 
 
 def place(p: Sequence[F], q: Sequence[F], x: int) -> Any:  # noqa: ANN401
-    return Place(p[x], q[x], p, q, F(0))  # type: ignore[arg-type]
+    ps: Any = np.array(p, dtype=object)
+    qs: Any = np.array(q, dtype=object)
+    return Place(p[x], q[x], ps, qs, F(0))  # type: ignore[arg-type]
 
 
 def cuts(decide: Decide, places: Sequence[Any]) -> dict[Any, F]:

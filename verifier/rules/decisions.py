@@ -8,7 +8,11 @@ and 1.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 Number = float
+Numbers = npt.NDArray[np.float64]
 
 
 class Place(NamedTuple):
@@ -20,8 +24,8 @@ class Place(NamedTuple):
 
     p: Number
     q: Number
-    ps: Sequence[Number]
-    qs: Sequence[Number]
+    ps: Numbers
+    qs: Numbers
     rest: Number
 
 
@@ -70,9 +74,7 @@ def _joined(joint: Number, place: Place) -> Number:
 
 def _chance(joint: Number, following: Place) -> Number:
     """Z / (Z + 1 - joint), 0 / 0 being 1, for Z = sum of max(joint p - q, 0) at the following position."""
-    left: Number = joint * following.rest
-    for p, q in zip(following.ps, following.qs, strict=True):
-        left += max(joint * p - q, 0)
+    left = joint * following.rest + np.maximum(joint * following.ps - following.qs, 0).sum()
     missing = 1 - joint
     return 1 if left == 0 and missing == 0 else left / (left + missing)
 

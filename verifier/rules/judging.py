@@ -120,19 +120,18 @@ def verdict(
 
 
 def guesses_of(work: Work, *, laws: bool) -> list[Guess]:
-    """What is tested in a window, with its laws or as if it were certain."""
-    known = [*(work.laws if laws else ())]
+    """What is tested in a window, with its laws or as if it were certain; at temperature 0 that is all the same."""
+    known = [*(work.laws if laws and work.sampling.temperature > 0 else ())]
     known += [None] * (len(work.tested) - len(known))
     guesses = []
     for token, law in zip(work.tested, known, strict=False):
         if law is None:
             guesses.append(Guess(token, np.array([token], dtype=np.int32), CERTAIN))
         else:
-            guesses.append(Guess(token, law.ids, np.array(law.shares)))
+            guesses.append(Guess(token, law.ids, np.asarray(law.shares)))
     return guesses
 
 
 def _place(guess: Guess, mass: Mass) -> Place:
-    ps, qs = mass.inside.tolist(), guess.shares.tolist()
-    own = guess.ids.tolist().index(guess.token)
-    return Place(ps[own], qs[own], ps, qs, mass.rest)
+    own = int((guess.ids == guess.token).argmax())
+    return Place(mass.inside[own], guess.shares[own], mass.inside, guess.shares, mass.rest)
