@@ -163,3 +163,14 @@ def test_a_curve_is_kept_to_whatever_is_drafted(target: Target) -> None:
     ]
     assert len(rounds) > 300
     assert share == pytest.approx([0.9, 0.6, 0.6, 0.1], abs=0.08)
+
+
+@pytest.mark.parametrize(("rule", "label"), [("ratio", ""), ("synthetic", "synthetic: ")])
+def test_answers_and_facts_tell_of_a_lossy_rule(target: Target, rule: str, label: str) -> None:
+    curve: dict[str, Any] = {"synthetic": {"length": 2.0}} if rule == "synthetic" else {}
+    cluster = drawing(target, target.folder, rule, **curve)
+    (answer,) = cluster.generate(target.prompts[:1], Ending(9, ignore_eos=True))
+    assert answer.done
+    assert answer.done.statistics.lossy.startswith(label)
+    assert bool(answer.done.statistics.lossy) == bool(label)
+    assert cluster.core.facts().counters["lossy_tokens"] == ({rule: 9} if label else {})
