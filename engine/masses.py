@@ -42,18 +42,23 @@ def masses(
     for row in greedy:
         if (ids_K := ids[row]) is not None:
             found[row] = _one_hot(logits_NV[row], ids_K)
-    for rows in _chunks([row for row in drawn if ids[row] is not None]):
+    asked = [row for row in drawn if ids[row] is not None]
+    for rows in _chunks([row for row in asked if params[row].filters]):
+        for row, scaled_V in zip(rows, _scaled(logits_NV, rows, params).numpy(), strict=True):
+            ids_K = ids[row]
+            if ids_K is not None and scaled_V.max() == 0.0:  # a NaN is not
+                found[row] = _filtered(scaled_V, _boundary(scaled_V, params[row]), ids_K)
+    for rows in _chunks([row for row in asked if not params[row].filters]):
         wanted = [ids_K for row in rows if (ids_K := ids[row]) is not None]
         scaled_MV = _scaled(logits_NV, rows, params)
-        scaled = []
-        for row, ids_K, scaled_V in zip(rows, wanted, scaled_MV.numpy(), strict=True):
-            if params[row].filters and scaled_V.max() == 0.0:  # a NaN is not
-                np.copyto(scaled_V, -np.inf, where=scaled_V < _boundary(scaled_V, params[row]))
-            scaled.append(scaled_V[ids_K])
+        possible = [
+            scaled_V[ids_K] >= FLOOR
+            for ids_K, scaled_V in zip(wanted, scaled_MV.numpy(), strict=True)
+        ]
         weights_MV = scaled_MV.clamp_(min=FLOOR).exp_()
         inside = []
-        for ids_K, weights_V, scaled_K in zip(wanted, weights_MV.numpy(), scaled, strict=True):
-            inside.append(weights_V[ids_K] * (scaled_K >= FLOOR).astype(np.float64))
+        for ids_K, weights_V, possible_K in zip(wanted, weights_MV.numpy(), possible, strict=True):
+            inside.append(weights_V[ids_K] * possible_K.astype(np.float64))
             weights_V[ids_K] = 0.0
         rest_M = weights_MV.sum(dim=-1).tolist()
         for row, weights_K, rest in zip(rows, inside, rest_M, strict=True):
@@ -61,6 +66,16 @@ def masses(
             if 0.0 < total < np.inf:
                 found[row] = Mass(weights_K / total, rest / total)
     return found
+
+
+def _filtered(scaled_V: npt.NDArray[np.float32], least: float, ids_K: Ids) -> Mass:
+    """Of the few tokens that filters leave; the row is used up."""
+    scaled_K = scaled_V[ids_K]
+    inside_K = np.exp(scaled_K, dtype=np.float64) * (scaled_K >= least)
+    scaled_V[ids_K] = -np.inf
+    rest = float(np.exp(scaled_V[scaled_V >= least], dtype=np.float64).sum())
+    total = float(inside_K.sum()) + rest
+    return Mass(inside_K / total, rest / total)
 
 
 def _one_hot(logits_V: Tensor, ids_K: Ids) -> Mass | None:
@@ -90,8 +105,13 @@ def draw_rest(
         return int(logits_V.numpy().argmax())
     scaled_V = _scaled(logits_V[None], [0], [params])[0].numpy()
     least = _boundary(scaled_V, params)
-    weights_V = np.exp(np.maximum(scaled_V, FLOOR))
-    np.multiply(weights_V, scaled_V >= least, out=weights_V)
+    if params.filters:
+        weights_V = np.zeros_like(scaled_V)
+        kept_C = np.flatnonzero(scaled_V >= least)
+        weights_V[kept_C] = np.exp(scaled_V[kept_C])
+    else:
+        weights_V = np.exp(np.maximum(scaled_V, FLOOR))
+        np.multiply(weights_V, scaled_V >= least, out=weights_V)
     take(weights_V, ids, taken)
     cumulative_V = weights_V.cumsum(dtype=np.float64)
     return first_above(cumulative_V, uniform * cumulative_V[-1])
