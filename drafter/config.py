@@ -105,7 +105,12 @@ class DrafterConfig(BaseModel):
     kv_bytes: int = Field(
         1 << 30, ge=1 << 16, description="memory for the KV pages of the draft model"
     )
-    script: Path | None = Field(None, description="JSON file of the scripted proposer")
+    draft_sample_method: Literal["greedy", "probabilistic"] = Field(
+        "greedy",
+        description="probabilistic: guesses are drawn, where the verifier's rule can make use of it; "
+        "greedy: each is a function of text and seed",
+    )
+    script: Path | None = Field(None, description="JSON file of the scripted or drawn proposer")
     suffix: SuffixConfig = SuffixConfig()
     ngram: NgramConfig = NgramConfig()
     standalone: StandaloneConfig = StandaloneConfig()

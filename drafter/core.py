@@ -209,9 +209,11 @@ class DrafterCore:
                 continue  # it was closed meanwhile
             tokens, pending = proposal.tokens, proposal.pending
             self.record.drafted(mirror, len(tokens), started, now)
-            mirror.extend(tokens, proposal.confidences)
-            mirror.exhausted = len(tokens) < want and not pending
-            if not mirror.room:
+            mirror.extend(tokens, proposal.confidences, proposal.laws)
+            if len(tokens) == want:
+                del self._hungry[mirror]
+            elif not pending:
+                mirror.exhausted = True
                 del self._hungry[mirror]
             if tokens or (mirror.unsaid and not pending):
                 self._outbox.news(mirror.link, mirror.request, mirror)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from protocol.errors import PeerError
+from protocol.errors import LocalError, PeerError
+from protocol.laws import Law, one_row
 from protocol.messages import DraftSync, DraftTailStream, Sampling, VerifyCommit
 
 
@@ -34,7 +35,10 @@ class Mirror:
     sampling: Sampling = Sampling()
     choice: int = 0
     adapter: str = ""
+    slice: int = 0  # tokens that a guess may be drawn from, at most; 0: it may not be drawn
+    fresh: bool = False  # whether the noise of a draw carries the committed length
     confidences: list[float] = field(default_factory=list)  # one for each guess: line[base:]
+    laws: list[Law] = field(default_factory=list)  # the same, or none at all
     said: int = 0
     said_base: int = 0
     exhausted: bool = False  # the proposer had no more to say after this line
@@ -53,6 +57,8 @@ class Mirror:
             sampling=sync.sampling,
             choice=sync.choice,
             adapter=sync.adapter,
+            slice=sync.slice,
+            fresh=sync.fresh,
             said=committed,
             said_base=-1,  # the first row settles the base, even when it holds no guess
         )
@@ -76,28 +82,41 @@ class Mirror:
         true = start + _common(self.line[start:end], tokens)
         if true == end:
             kept = len(self.line)
-            del self.confidences[: end - self.base]
+            del self.confidences[: end - self.base], self.laws[: end - self.base]
         else:
             kept = true
             self.line[true:] = tokens[true - start :]
             self.confidences.clear()
+            self.laws.clear()
             self.said = end
         self.exhausted = False  # from a newer base there may be more to say
         self.base = end
         self.max_ahead = commit.max_ahead
         return Kept(kept, true)
 
-    def extend(self, tokens: Sequence[int], confidences: Sequence[float]) -> None:
+    def extend(
+        self, tokens: Sequence[int], confidences: Sequence[float], laws: Sequence[Law] = ()
+    ) -> None:
         """Append guesses; fewer than were asked for means that there are no more for now."""
+        if laws or self.laws:
+            if len(self.laws) + len(laws) != len(self.line) - self.base + len(tokens):
+                raise LocalError("a guess without a law among guesses that have one")
+            self.laws.extend(laws)
         self.line.extend(tokens)
         self.confidences.extend(confidences)
 
-    def replace(self, start: int, tokens: Sequence[int], confidences: Sequence[float]) -> None:
+    def replace(
+        self,
+        start: int,
+        tokens: Sequence[int],
+        confidences: Sequence[float],
+        laws: Sequence[Law] = (),
+    ) -> None:
         """Take guesses back from output position `start` on and go on with `tokens` (a newer tail)."""
         del self.line[start:]
-        del self.confidences[start - self.base :]
+        del self.confidences[start - self.base :], self.laws[start - self.base :]
         self.said = min(self.said, start)
-        self.extend(tokens, confidences)
+        self.extend(tokens, confidences, laws)
 
     @property
     def unsaid(self) -> bool:
@@ -110,8 +129,9 @@ class Mirror:
         self.said = len(line)
         self.said_base = base
         tokens, confidences = line[start:], self.confidences[start - base :]
+        laws = one_row(self.laws[start - base :]) if self.laws else ()
         return DraftTailStream(
-            self.request, self.epoch, base, start, tuple(tokens), tuple(confidences)
+            self.request, self.epoch, base, start, tuple(tokens), tuple(confidences), *laws
         )
 
 

@@ -5,13 +5,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from drafter.config import DrafterConfig
+from drafter.draws import manner
 from drafter.proposers import PROPOSERS
 from orchestrator.front.config import FrontConfig
 from protocol.config import LinkConfig, MeshConfig
 from verifier.config import FeaturesConfig, VerifierConfig
+from verifier.exactness import Confidence, Draws, Kind, judged
 
 OWNED: Final[Mapping[str, Mapping[str, str]]] = {
     "verifier": {
@@ -115,6 +117,17 @@ class Config(BaseModel):
             if _holds(value, path):
                 raise ValueError(f"{info.field_name}.{path} is decided by {owner}")
         return {**_BLANK[info.field_name], **value}
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> "Config":
+        """The rule with its settings, the planner and the drafters; what is refused says why."""
+        planner = self.verifier.planner.model_copy(update={"draft_length": self.draft_length})
+        verifier = self.verifier.model_copy(update={"planner": planner})
+        drafters = manner(self.drafter.model_copy(update={"method": self.method}))
+        kind, reason = judged(verifier, Draws(drafters.draws), Confidence(drafters.confidence))
+        if kind is Kind.REFUSED:
+            raise ValueError(f"verifier.rule {verifier.rule} with method {self.method}: {reason}")
+        return self
 
     def shown(self) -> dict[str, Any]:
         """The values that a user may set, as plain data."""

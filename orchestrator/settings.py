@@ -141,6 +141,8 @@ def _sentence(error: ValidationError, sources: list[_Source]) -> str:
     fault = error.errors()[0]
     path = tuple(str(part) for part in fault["loc"])
     text = fault["msg"].removeprefix("Value error, ")
+    if not path:  # about keys that do not go together: the text names them
+        return text
     for source in sources:
         value: Any = source.values
         for part in path:

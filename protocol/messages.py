@@ -224,6 +224,7 @@ class Statistics(Part, frozen=True):
     """Counts of one choice so far. emitted = accepted + rounds, less what the end cut off.
 
     `history` holds all rounds in order, equal ones that follow each other in one entry: (drafted, accepted, how many).
+    `lossy` is the label of an acceptance rule under which the output does not follow the target's law; else empty.
     """
 
     rounds: Count = 0
@@ -231,6 +232,7 @@ class Statistics(Part, frozen=True):
     accepted: Count = 0
     cached_tokens: Count = 0
     history: tuple[tuple[Count, Count, Count], ...] = ()
+    lossy: Text = ""
 
 
 class Scored(Part, frozen=True):
@@ -278,7 +280,11 @@ class Abort(Message, frozen=True):
 
 
 class DraftSync(Message, frozen=True):
-    """Opens a mirror at `epoch`: the prompt, and the output committed so far."""
+    """Opens a mirror at `epoch`: the prompt, and the output committed so far.
+
+    A drafter that samples sends with each guess the tokens that it was drawn from, at most `slice` of them; 0: guesses
+    must be functions of text and seed. `fresh`: its noise carries the committed length too (rule `block`).
+    """
 
     request: Number
     epoch: Count
@@ -293,6 +299,7 @@ class DraftSync(Message, frozen=True):
     trace: Text = ""
     hidden_from: Count = 0
     hidden: Tensor | None = None
+    fresh: bool = False
 
 
 class DraftContext(Message, frozen=True):

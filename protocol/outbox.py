@@ -17,6 +17,8 @@ from protocol.messages import (
 
 BATCH_TOKENS: Final = 100_000
 """Tokens, or other numbers, that one frame may hold: more of a long backlog is said in the next one."""
+SLICED: Final = BATCH_TOKENS // 100
+"""What a row with slices counts for: each has two tensors, and a frame's are capped (`link.tensors`)."""
 
 Subject = TypeVar("Subject")
 
@@ -79,8 +81,12 @@ def _one(_message: AnyMessage) -> int:
     return 1
 
 
-def _tokens(message: VerifyCommit | DraftTailStream) -> int:
+def _tokens(message: VerifyCommit) -> int:
     return len(message.tokens)
+
+
+def _row(message: DraftTailStream) -> int:
+    return len(message.tokens) if message.slice_ids is None else SLICED
 
 
 def _emit(message: Emit) -> int:
@@ -100,7 +106,7 @@ def _grammar(message: Submit) -> int:
 _WEIGHTS: Final[Mapping[type, Callable[[Any], int]]] = {
     DraftSync: lambda sync: len(sync.prompt) + len(sync.output) + _sampling(sync.sampling),
     VerifyCommit: _tokens,
-    DraftTailStream: _tokens,
+    DraftTailStream: _row,
     Emit: _emit,
     Done: lambda done: 1 + len(done.statistics.history),
     Submit: lambda submit: len(submit.tokens) + _sampling(submit.sampling) + _grammar(submit),

@@ -35,7 +35,7 @@ from protocol.messages import (
 )
 from protocol.process import Peers
 from tests import identities
-from verifier.acceptance import RULES
+from verifier.acceptance import make
 from verifier.admission import Admission
 from verifier.compiler import DirectCompiler
 from verifier.config import FeaturesConfig, PlannerConfig, SchedulerConfig, VerifierConfig
@@ -84,6 +84,7 @@ class Cluster:
         implementation: Implementation = "auto",
         features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
         overlap: bool = True,
+        **settings: Any,
     ) -> None:
         self._numbers = count(1)
         self.now = 0.0
@@ -96,6 +97,8 @@ class Cluster:
             model=target,
             planner=PlannerConfig(draft_length=draft_length, overlap=overlap),
             features=features,
+            rule=rule,
+            **settings,
             scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
         )
         self.engine = Engine.load(
@@ -131,7 +134,7 @@ class Cluster:
         self.verifier = VerifierNode(
             self.core,
             self._endpoint("verifier", identity),
-            EngineWorker(self.engine, RULES[rule]),
+            EngineWorker(self.engine, make(config)),
             self._clock,
             compiler=DirectCompiler(grammars.compile),
         )

@@ -17,10 +17,12 @@ from protocol.process import Control, Peers, announce
 from protocol.runtime import arguments, clock, draw, fail, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
+from verifier.acceptance import lossy, make
 from verifier.admission import Admission
 from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
+from verifier.exactness import faults
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
@@ -65,11 +67,14 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from engine.paced import PacedEngine  # noqa: PLC0415
     from engine.runner import Engine, bytes_per_page  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
-    from verifier.acceptance import RULES  # noqa: PLC0415
     from verifier.reading import capture, projection  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
+    for fault in faults(config):
+        raise LocalError(fault)
+    if label := lossy(config):
+        log.warning("the output does not follow the target's law: %s", label)
     torch.set_num_threads(config.threads)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     dtype: Dtype = config.dtype
@@ -121,7 +126,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     return VerifierNode(
         core,
         endpoint,
-        EngineWorker(engine, RULES[config.rule]),
+        EngineWorker(engine, make(config)),
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),

@@ -1,7 +1,7 @@
 """What an operator may set about a verifier."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,6 +57,30 @@ class FeaturesConfig(BaseModel):
     )
 
 
+class ThresholdConfig(BaseModel):
+    """Rule `threshold`: both 1 keep the law of the target; anything lower keeps more drafts and changes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    single: float = Field(1.0, gt=0, le=1, description="a draft this likely is always kept")
+    accumulated: float = Field(
+        1.0, ge=1e-9, le=1, description="chances of being kept are divided by it"
+    )
+
+
+class SyntheticConfig(BaseModel):
+    """Rule `synthetic`: exactly one of the two. For benchmarks: the text means nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rates: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+        (), description="how often at least 1, 2, ... drafts are kept; may not rise"
+    )
+    length: float | None = Field(
+        None, ge=1, description="mean number of tokens a round, the target's own among them"
+    )
+
+
 class VerifierConfig(BaseModel):
     """One verifier process."""
 
@@ -70,6 +94,11 @@ class VerifierConfig(BaseModel):
     drafters: tuple[str, ...] = Field((), description="mesh addresses of drafters")
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     rule: str = Field("match", description="a name in the table of acceptance rules")
+    slice: int = Field(
+        64, ge=1, le=1024, description="tokens that a drafter may draw a guess from, at most"
+    )
+    threshold: ThresholdConfig = ThresholdConfig()
+    synthetic: SyntheticConfig = SyntheticConfig()
     attention: str = Field("sdpa", description="a name in the table of attention backends")
     implementation: Literal["auto", "transformers"] = Field(
         "auto", description="auto: the lean implementation where there is one"

@@ -23,11 +23,13 @@ from protocol.messages import (
 )
 from protocol.outbox import Outbox
 from protocol.spans import traced
+from verifier.acceptance import lossy
 from verifier.admission import Admission
 from verifier.commit import Detokenizer, Output
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
+from verifier.exactness import asked
 from verifier.generation import Generation
 from verifier.hidden import Hidden
 from verifier.matcher import Compiled, Unchecked
@@ -55,9 +57,10 @@ class VerifierCore:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
-        self.drafting = Drafting(planner, admission.vocabulary, self.counters)
+        self.drafting = Drafting(planner, admission.vocabulary, self.counters, asked(config))
         self.drafting.hidden = hidden
-        self.record = Record(config.planner.draft_length)
+        self._lossy = lossy(config)
+        self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
         self.fronts: set[int] = set()
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self.draining = False
@@ -211,7 +214,7 @@ class VerifierCore:
     def _end(self, generation: Generation, reason: str, now: float, detail: str = "") -> None:
         """The last words to the front door, then nothing is left of the choice."""
         generation.output.finish = reason
-        self._outbox.note(generation.front, *last_words(generation, reason, detail))
+        self._outbox.note(generation.front, *last_words(generation, reason, detail, self._lossy))
         self._forget(generation, reason, now)
 
     def _forget(self, generation: Generation, reason: str, now: float) -> None:

@@ -18,6 +18,7 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.outbox import Outbox
+from verifier.acceptance import Slices
 from verifier.generation import Binding, Generation
 from verifier.hidden import NOTHING, Hidden
 from verifier.planner import Planner
@@ -37,13 +38,20 @@ STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
 class Drafting:
     """Bindings between generations and drafters. Whatever goes wrong here costs speed, never a token."""
 
-    def __init__(self, planner: Planner, vocabulary: int, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        vocabulary: int,
+        counters: Counter[str],
+        slices: Slices = Slices(),
+    ) -> None:
         self.roster = Roster()
         self.outbox: Outbox[Generation] = Outbox()
         self.hidden: Hidden | None = None
         self._planner = planner
         self._vocabulary = vocabulary
         self._counters = counters
+        self._slices = slices
         self._patient_until = 0.0
         self.bindings = 0
         self.unbindings: Counter[str] = Counter()  # by why
@@ -230,6 +238,8 @@ class Drafting:
                 sampling=generation.submit.sampling,
                 adapter=generation.submit.adapter,
                 choice=generation.choice,
+                slice=self._slices.size,
+                fresh=self._slices.fresh,
                 trace=generation.submit.trace,
                 hidden_from=start,
                 hidden=rows,

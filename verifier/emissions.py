@@ -22,8 +22,10 @@ def emissions(generation: Generation) -> Iterator[Emit]:
     generation.sent_text += len(text)
 
 
-def last_words(generation: Generation, reason: str, detail: str) -> Iterator[Emit | Done]:
-    """What is left to be said, and that it is over."""
+def last_words(
+    generation: Generation, reason: str, detail: str, lossy: str = ""
+) -> Iterator[Emit | Done]:
+    """What is left to be said, and that it is over; `lossy` labels what the acceptance rule did to its law."""
     yield from emissions(generation)
     yield Done(
         request=generation.submit.request,
@@ -37,6 +39,7 @@ def last_words(generation: Generation, reason: str, detail: str) -> Iterator[Emi
             generation.accepted,
             generation.cached,
             tuple(generation.history),
+            lossy,
         ),
         detail=detail,
     )

@@ -20,9 +20,13 @@ UNANSWERED: Final = ("error", "abort")
 
 
 class Ledger:
-    """Numbers since the process began. `draft_length` is how many positions of a window are listed at least."""
+    """Numbers since the process began. `draft_length` is how many positions of a window are listed at least.
 
-    def __init__(self, draft_length: int) -> None:
+    `lossy` is the acceptance rule, if the output does not follow the target's law under it.
+    """
+
+    def __init__(self, draft_length: int, lossy: str = "") -> None:
+        self._lossy = lossy
         self._draft_length = draft_length
         self._steps = 0
         self._rounds = 0
@@ -122,6 +126,7 @@ class Ledger:
                 "accepted_at": self._accepted_at(),
                 "emitted_tokens": one(self._emitted),
                 "cut_tokens": one(self._cut),
+                "lossy_tokens": {self._lossy: self._emitted} if self._lossy else {},
                 "plain_rounds": dict.fromkeys(PLAIN, 0) | self._plain,
                 "drafted_by": by_drafter | self._drafted_by,
                 "accepted_by": by_drafter | self._accepted_by,

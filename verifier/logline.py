@@ -14,12 +14,13 @@ EVERY: Final = 10.0
 def summary(before: Facts, after: Facts, seconds: float) -> str:
     """What speculation brought between two states of the counters; empty where there was no traffic."""
     rounds = _grown(before, after, "rounds")
+    lossy = "".join(f", Lossy by rule: {rule}" for rule in after.counters.get("lossy_tokens", {}))
     drafts = _grown(before, after, "drafts")
     if not rounds or seconds <= 0:
         return ""
     if not drafts:
         reasons = ", ".join(f"{why} {count}" for why, count in _reasons(before, after))
-        return f"SpecDecoding metrics: no drafts in {rounds} rounds ({reasons})"
+        return f"SpecDecoding metrics: no drafts in {rounds} rounds ({reasons}){lossy}"
     drafted = _grown(before, after, "draft_tokens")
     accepted = _grown(before, after, "accepted_tokens")
     earlier = before.counters.get("accepted_at", {})
@@ -35,7 +36,7 @@ def summary(before: Facts, after: Facts, seconds: float) -> str:
         f"Accepted: {accepted} tokens, "
         f"Drafted: {drafted} tokens, "
         f"Per-position acceptance rate: {', '.join(f'{rate:.3f}' for rate in rates)}, "
-        f"Avg Draft acceptance rate: {100 * accepted / drafted:.1f}%"
+        f"Avg Draft acceptance rate: {100 * accepted / drafted:.1f}%{lossy}"
     )
 
 

@@ -1,13 +1,24 @@
 """Planners: how many tail tokens of each request are worth verifying in this step. Pure functions in one table.
 
-A planner sees confidences and costs, never tokens. What it may look at under which acceptance rule: `docs/protocol.md`.
+A planner sees confidences and costs, never tokens. What it may look at under which acceptance rule:
+`verifier/exactness.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Protocol
 
 from verifier.config import PlannerConfig
+
+
+class Looks(StrEnum):
+    """Which confidences decide whether a token of the tail enters a window. Those of finished positions always may."""
+
+    NOTHING = "nothing"
+    BEHIND = "behind"  # those of tokens before it, which enter themselves
+    AT = "at"  # its own as well, and what is behind it never decides about it
+    AHEAD = "ahead"  # any, those of later tokens too
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,10 @@ class Candidate:
 
 class Planner(Protocol):
     """Decides draft lengths; holds what it learned, if anything."""
+
+    @property
+    def looks(self) -> Looks:
+        """What it looks at: with some rules that decides whether the output's law is the target's."""
 
     @property
     def wanted(self) -> int:
@@ -47,6 +62,8 @@ class Fixed:
     A drafter is asked for one window being verified and one more behind it, so that a fully accepted window is
     followed by the next without a round trip.
     """
+
+    looks = Looks.NOTHING
 
     def __init__(self, config: PlannerConfig) -> None:
         self._length = config.draft_length

@@ -27,8 +27,8 @@ class _Leader(NamedTuple):
 class Record:
     """The ledger, and spans that nobody has taken yet."""
 
-    def __init__(self, draft_length: int) -> None:
-        self.ledger = Ledger(draft_length)
+    def __init__(self, draft_length: int, lossy: str = "") -> None:
+        self.ledger = Ledger(draft_length, lossy)
         self.spans = Recorder()
         self._leader: _Leader | None = None
         self._others: list[tuple[Context, Place]] = []  # the other traced choices of this step

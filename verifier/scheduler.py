@@ -182,12 +182,13 @@ class Scheduler:
 def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
     assert generation.sequence is not None
     line = generation.line
-    tail = generation.binding.tail.ahead[:drafts] if generation.binding and drafts else []
     last = start + count == len(line)
+    tail = generation.binding.tail if generation.binding and last else None
+    ahead = tail.ahead[: drafts + 1] if tail else []
     output = generation.output
     return Work(
         request=generation.id,
-        tokens=(*line[start : start + count], *tail),
+        tokens=(*line[start : start + count], *ahead[:drafts]),
         start=start,
         pages=tuple(generation.sequence.pages),
         drafts=drafts,
@@ -201,4 +202,6 @@ def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
         logprobs=generation.submit.logprobs,
         prompt_logprobs=generation.submit.prompt_logprobs if generation.scoring else None,
         matcher=output.matcher,
+        further=ahead[drafts] if len(ahead) > drafts else None,
+        laws=tail.laws[: drafts + 1] if tail else (),
     )

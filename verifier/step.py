@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.laws import Law
 from protocol.messages import Sampling, Scored
 from verifier.matcher import Matcher
 
@@ -19,6 +20,9 @@ class Work:
     `prompt` and `output` are what was there before the row's drafts, for penalties and the like. `logprobs` asks for
     scores of the tokens that are drawn; `prompt_logprobs` for scores of the prompt's tokens that this row's positions
     predict. `matcher` stands at the end of `output` in the choice's grammar, if it has one.
+
+    `further` is the guess behind the drafts, if there is one already: the last target token to draw may be tested
+    against it. `laws` are what drafts and `further` were drawn from, in order; where there is none, a guess is certain.
     """
 
     request: int
@@ -36,6 +40,8 @@ class Work:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     matcher: Matcher | None = None
+    further: int | None = None
+    laws: Sequence[Law | None] = ()
 
     @property
     def position(self) -> int:
@@ -46,6 +52,11 @@ class Work:
     def guesses(self) -> tuple[int, ...]:
         """The drafts."""
         return self.tokens[len(self.tokens) - self.drafts :]
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """The drafts, and the guess behind them."""
+        return self.guesses if self.further is None else (*self.guesses, self.further)
 
     @property
     def predicted(self) -> Sequence[int]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from protocol.errors import PeerError
+from protocol.laws import Law, unpack
 from protocol.messages import DraftTailStream
 
 
@@ -23,10 +24,21 @@ class Row(StrEnum):
 class DraftTail:
     """The line of one drafter for one request, opened when `final` was the committed output.
 
-    `vocabulary` bounds token ids. `granted` is the largest `max_ahead` that the drafter was told.
+    `vocabulary` bounds token ids. `granted` is the largest `max_ahead` that the drafter was told. `laws` are what the
+    tokens of `ahead` were drawn from; one is None, or all are missing, where guesses were not drawn.
     """
 
-    __slots__ = ("agreed", "ahead", "base", "confidences", "cut", "final", "granted", "vocabulary")
+    __slots__ = (
+        "agreed",
+        "ahead",
+        "base",
+        "confidences",
+        "cut",
+        "final",
+        "granted",
+        "laws",
+        "vocabulary",
+    )
 
     def __init__(self, final: Sequence[int], vocabulary: int) -> None:
         self.final = list(final)
@@ -34,6 +46,7 @@ class DraftTail:
         self.agreed = len(self.final)
         self.ahead: list[int] = []
         self.confidences: list[float] = []  # one for each of `ahead`, or none at all
+        self.laws: list[Law | None] = []  # the same
         self.cut = False  # a commit contradicted the line and the drafter has not answered it yet
         self.base = (
             -1
@@ -65,7 +78,7 @@ class DraftTail:
 
     def receive(self, row: DraftTailStream) -> Row:
         """Take a row of this request and epoch; a PeerError changes nothing."""
-        self._check(row)
+        laws = self._check(row)
         base, start, confidences = row.base, row.start, row.confidences
         end = base if base > self.agreed else self.agreed + len(self.ahead)
         if start > end:
@@ -83,12 +96,23 @@ class DraftTail:
             self.confidences[offset:] = confidences
         else:
             self.confidences.clear()
+        if laws or self.laws:
+            self._take_laws(offset, laws)
         self.cut = False
         if self.agreed != len(self.final):
             self._settle()
         return Row.TAKEN
 
-    def _check(self, row: DraftTailStream) -> None:
+    def _take_laws(self, offset: int, laws: Sequence[Law]) -> None:
+        """The laws of the tokens that `ahead` now ends with, from `offset` on."""
+        del self.laws[offset:]
+        if laws:
+            self.laws += [None] * (offset - len(self.laws))
+            self.laws += laws
+        else:
+            self.laws += [None] * (len(self.ahead) - len(self.laws))
+
+    def _check(self, row: DraftTailStream) -> Sequence[Law]:
         tokens, base = row.tokens, row.base
         count = len(tokens)
         if base > len(self.final):
@@ -99,11 +123,13 @@ class DraftTail:
             raise PeerError(f"token {max(tokens)} is not below {self.vocabulary}")
         if row.confidences and len(row.confidences) != count:
             raise PeerError(f"{len(row.confidences)} confidences for {count} tokens")
+        return unpack(row.slice_ids, row.slice_probs, tokens, self.vocabulary)
 
     def _clear(self, agreed: int) -> None:
         self.agreed = agreed
         self.ahead.clear()
         self.confidences.clear()
+        self.laws.clear()
         self.cut = False
 
     def _settle(self) -> None:
@@ -112,7 +138,7 @@ class DraftTail:
         same = len(owed)
         if self.ahead[:same] == owed:
             self.agreed += same
-            del self.ahead[:same], self.confidences[:same]
+            del self.ahead[:same], self.confidences[:same], self.laws[:same]
             return
         differs = next(place for place, final in enumerate(owed) if self.ahead[place] != final)
         self._clear(self.agreed + differs)

@@ -7,11 +7,14 @@ from typing import Final, Protocol
 
 from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
+from protocol.laws import Law
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Guesses for one mirror in order of position, and for each the chance that it is right if those before it are.
+
+    Where `mirror.slice` allows draws, `laws` are what each of the guesses was drawn from; none: they were not drawn.
 
     `pending` says that fewer than wanted does not mean the end: the proposer goes on when it is asked again.
     """
@@ -19,6 +22,7 @@ class Proposal:
     tokens: Sequence[int] = ()
     confidences: Sequence[float] = ()
     pending: bool = False
+    laws: Sequence[Law] = ()
 
 
 class Proposer(Protocol):
@@ -53,6 +57,7 @@ PROPOSERS: Final[Mapping[str, Callable[[DrafterConfig], Proposer]]] = {
     "dflash": _lazy("dflash"),
     "dspark": _lazy("dspark"),
     "mixed": _lazy("mixed"),
+    "drawn": _lazy("drawn"),
     "scripted": _lazy("scripted"),
     "wrong": _lazy("wrong"),
 }

@@ -3,8 +3,8 @@
 Shapes: N mirrors that draw a token, V vocabulary.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -16,6 +16,7 @@ from torch import Tensor
 from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from drafter.proposers.drawing import draw
 from drafter.proposers.wording import SameWording, SharedWording, Wording
 from drafter.vocabulary import Vocabulary, difference, intersection
 from engine.config import EngineConfig
@@ -63,6 +64,8 @@ class StandaloneProposer:
         context: int,
         wording: Wording | None = None,
         fingerprint: Fingerprint = Fingerprint(),
+        *,
+        samples: bool = False,
     ) -> None:
         self._engine = engine
         self._wording: Wording = wording or SameWording()
@@ -71,6 +74,7 @@ class StandaloneProposer:
         self._pool = PagePool(engine.config.pages, engine.config.page_size)
         self._sequences: dict[Mirror, PagedSequence] = {}
         self._chunk = _FIRST
+        self._samples = samples
 
     @property
     def pool(self) -> PagePool:
@@ -96,9 +100,9 @@ class StandaloneProposer:
         reads = [(work, count) for work, count in zip(works, shares, strict=True) if count]
         if reads:
             drawing = [work for work, count in reads if count == work.unread]
-            for work, token, confidence in self._draw(drawing, self._forward(reads)):
+            for work, proposal in self._guess(drawing, self._forward(reads)):
                 more = wants[work.index][1] > 1
-                proposals[work.index] = Proposal((token,), (confidence,), pending=more)
+                proposals[work.index] = replace(proposal, pending=more)
         return proposals
 
     def close(self, mirror: Mirror) -> None:
@@ -161,12 +165,29 @@ class StandaloneProposer:
                 self._pool.publish(work.sequence, self._final(work.mirror))
         return logits_NV
 
-    def _draw(self, works: Sequence[_Work], logits_NV: Tensor) -> list[tuple[_Work, int, float]]:
-        """The token that the target would draw from these logits at these places, and its probability."""
-        if not works:
-            return []
-        params = [self._wording.params(work.mirror) for work in works]
+    def _guess(self, works: Sequence[_Work], logits_NV: Tensor) -> Iterator[tuple[_Work, Proposal]]:
+        """One token each: drawn, where the verifier takes laws, and else the one that the target would draw."""
         logits_NV = self._wording.sayable(logits_NV)
+        sizes = [self._slice(work.mirror) for work in works]
+        for size in sorted(set(sizes)):
+            rows = [row for row, each in enumerate(sizes) if each == size]
+            mine = [works[row] for row in rows]
+            own_NV = logits_NV if len(mine) == len(works) else logits_NV[rows]
+            params = [self._wording.params(work.mirror) for work in mine]
+            if size:
+                guesses = draw([work.mirror for work in mine], params, own_NV, size)
+            else:
+                guesses = self._predict(mine, params, own_NV)
+            yield from zip(mine, guesses, strict=True)
+
+    def _slice(self, mirror: Mirror) -> int:
+        """Tokens that a guess is drawn from; 0: it is not drawn."""
+        return mirror.slice if self._samples and not self._wording.params(mirror).greedy else 0
+
+    def _predict(
+        self, works: Sequence[_Work], params: Sequence[SamplingParams], logits_NV: Tensor
+    ) -> list[Proposal]:
+        """The token that the target would draw from these logits at these places, and its probability."""
         uniforms_N = uniforms(
             np.array([each.seed for each in params], np.uint64),
             [work.mirror.choice for work in works],
@@ -178,7 +199,8 @@ class StandaloneProposer:
         softened = [SamplingParams(temperature=1.0) if each.greedy else each for each in params]
         confidence_N = transform(logits_NV, softened).gather(1, token_N[:, None])[:, 0]
         said = [self._wording.said(token) for token in token_N.tolist()]
-        return list(zip(works, said, confidence_N.tolist(), strict=True))
+        guesses = zip(said, confidence_N.tolist(), strict=True)
+        return [Proposal((token,), (confidence,)) for token, confidence in guesses]
 
 
 def share(unread: Sequence[int], chunk: int) -> list[int]:
@@ -226,7 +248,9 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         tokenizer=tokenizer_fingerprint(spoken) if known else "",
         vocabulary=model.vocab,
     )
-    return StandaloneProposer(Engine.load(config.model, engine), context, wording, fingerprint)
+    loaded = Engine.load(config.model, engine)
+    samples = config.draft_sample_method == "probabilistic"
+    return StandaloneProposer(loaded, context, wording, fingerprint, samples=samples)
 
 
 def _wording(config: DrafterConfig, folder: Path, width: int) -> Wording:

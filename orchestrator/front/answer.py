@@ -217,6 +217,8 @@ class Answer:
                 },
             }
         }
+        if lossy := next((each.statistics.lossy for each in done if each.statistics.lossy), ""):
+            totals["lossy"] = lossy
         if self._about.level != "none":
             totals["metrics"] = {"speculative_decoding": self._speculation()}
         return totals

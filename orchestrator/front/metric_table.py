@@ -78,6 +78,8 @@ _OWN: Final[Sequence[tuple[str, Kind, str, str, str, str]]] = (
     ("rounds", "counter", "verifier", "rounds", "", "Verdicts, one for each choice in each forward"),
     ("plain_rounds", "counter", "verifier", "plain_rounds", "reason", "Rounds without drafts, by why"),
     ("cut_tokens", "counter", "verifier", "cut_tokens", "", "Tokens of verdicts behind the end of an answer"),
+    ("lossy_tokens", "counter", "verifier", "lossy_tokens", "rule",
+     "Output tokens that do not follow the target's law, by the acceptance rule that somebody asked for"),
     ("stale_rows", "counter", "verifier", "stale_rows", "reason", "Rows of guesses that were dropped, by why"),
     ("refused_by_drafters", "counter", "verifier", "refused_by_drafters", "reason",
      "Requests that drafters would not have, by why"),

@@ -67,20 +67,22 @@ async def _rounds(
     await traffic.tokens(500)
     plain_gap = max(seconds for _, seconds in traffic.record.gaps[100:])
     before, begun, made = _memory(service), time.monotonic(), {"kill": 0, "freeze": 0}
-    for _ in range(rounds):
+    while sum(made.values()) < rounds and not traffic.record.faults:
         fault = rng.choice(list(made))
-        names = [name for name in service.pids if name.startswith(victims)]
-        pid = service.pids[rng.choice(names)]
-        if pid and psutil.pid_exists(pid):
+        living = [
+            pid
+            for name, pid in service.pids.items()
+            if name.startswith(victims) and pid and psutil.pid_exists(pid)
+        ]
+        if living:
             made[fault] += 1
+            pid = rng.choice(living)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
             await traffic.tokens(rng.randint(*BETWEEN), errors=VISITORS)  # all know of it
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         await traffic.tokens(rng.randint(*BETWEEN))
-        if traffic.record.faults:
-            break
     traffic.stop()
     await asyncio.gather(*visitors)
     seconds = time.monotonic() - begun

@@ -16,7 +16,9 @@ from engine.config import EngineConfig
 from engine.philox import Role, uniforms
 from engine.runner import Engine
 from engine.sampling import SamplingParams, sample
-from protocol.messages import Sampling
+from engine.truncated import pick
+from protocol.laws import unpack
+from protocol.messages import DraftSync, Sampling, VerifyCommit
 from tests.drafter.stories import commit, extend, guess, mirror_of, opened
 
 PROMPT = [5, 9, 33, 7, 60, 12, 81, 4, 44, 21]
@@ -226,3 +228,74 @@ def test_the_table_makes_one_from_a_folder(reference: Reference) -> None:
     assert guess(proposer, opened(proposer, PROMPT), 30) == reference.greedy(PROMPT, 10)
     with pytest.raises(ValueError, match="needs `model`"):
         PROPOSERS["standalone"](DrafterConfig(method="standalone"))
+
+
+# --- guesses that are drawn -------------------------------------------------------------------------------------------
+
+
+def drawing(
+    reference: Reference, *, slice_: int = 4, fresh: bool = False, seed: int = 11
+) -> tuple[StandaloneProposer, Mirror]:
+    config = EngineConfig(pages=64, max_context=128, dtype="float32", page_size=4)
+    proposer = StandaloneProposer(Engine.load(reference.folder, config), 128, samples=True)
+    mirror = mirror_of(PROMPT, sampling=Sampling(temperature=0.9, top_p=0.9, seed=seed))
+    mirror.slice, mirror.fresh = slice_, fresh
+    proposer.open(mirror)
+    return proposer, mirror
+
+
+def drawn(proposer: StandaloneProposer, mirror: Mirror, want: int) -> list[int]:
+    while len(mirror.line) - mirror.base < want:
+        (proposal,) = proposer.propose([(mirror, want)])
+        mirror.extend(proposal.tokens, proposal.confidences, proposal.laws)
+    return mirror.line[mirror.base :]
+
+
+def test_a_guess_is_drawn_from_the_very_numbers_that_are_sent(reference: Reference) -> None:
+    proposer, mirror = drawing(reference)
+    tokens = drawn(proposer, mirror, 6)
+    sent = mirror.take()
+    laws = unpack(sent.slice_ids, sent.slice_probs, sent.tokens, 101)
+    for place, (token, law) in enumerate(zip(tokens, laws, strict=True)):
+        coin = float(uniforms(11, 0, len(PROMPT) + place, Role.DRAFT))
+        assert int(law.ids[pick(law.values.tolist(), coin)]) == token
+        assert len(law.ids) <= 4
+
+
+def test_a_slice_is_the_models_law_truncated_and_renormalised(reference: Reference) -> None:
+    proposer, mirror = drawing(reference)
+    mirror.sampling = Sampling(temperature=0.9, seed=11)
+    drawn(proposer, mirror, 1)
+    logits = reference.logits(PROMPT)[0] / 0.9
+    best = logits.topk(4)
+    assert mirror.laws[0].ids.tolist() == best.indices.tolist()
+    assert mirror.laws[0].values.tolist() == pytest.approx(
+        best.values.softmax(-1).tolist(), abs=1e-5
+    )
+
+
+def test_noise_of_a_later_base_is_other_noise_where_that_is_wanted(reference: Reference) -> None:
+    def again(*, fresh: bool) -> list[list[int]]:
+        lines = []
+        for seed in range(12):
+            proposer, mirror = drawing(reference, fresh=fresh, seed=seed)
+            before = drawn(proposer, mirror, 3)
+            final = VerifyCommit(1, 1, 0, tuple(before[:1]), 64)
+            other = Mirror.open(
+                7, DraftSync(1, 1, tuple(PROMPT), tuple(before[:1]), 64, mirror.sampling)
+            )
+            other.slice, other.fresh = 4, fresh
+            mirror.adopt(final)
+            proposer.open(other)
+            lines.append([*before[1:], *drawn(proposer, other, 2)])
+        return lines
+
+    assert all(line[:2] == line[2:] for line in again(fresh=False))
+    assert any(line[:2] != line[2:] for line in again(fresh=True))
+
+
+def test_a_verifier_that_takes_no_laws_gets_the_targets_own_draw(reference: Reference) -> None:
+    proposer, mirror = drawing(reference, slice_=0)
+    drawn(proposer, mirror, 3)
+    assert mirror.laws == []
+    assert mirror.take().slice_ids is None

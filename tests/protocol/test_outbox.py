@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from protocol.config import LinkConfig
 from protocol.messages import (
     AnyMessage,
     Done,
     DraftClose,
+    DraftTailStream,
     Emit,
     Ending,
     Heartbeat,
@@ -16,6 +18,7 @@ from protocol.messages import (
     VerifyCommit,
 )
 from protocol.outbox import BATCH_TOKENS, Outbox
+from protocol.tensor import Tensor
 
 
 class Story:
@@ -142,3 +145,15 @@ def test_scores_biases_and_histories_have_a_weight_of_their_own() -> None:
         outbox = Outbox[Story]()
         outbox.note(5, message, message)
         assert len(outbox.take(5, Story.tell)) == 1, name
+
+
+def test_rows_with_slices_stay_below_the_cap_of_tensors() -> None:
+    outbox = Outbox[Story]()
+    one = Tensor("int32", (1, 1), bytes(4)), Tensor("float32", (1, 1), bytes(4))
+    rows = [DraftTailStream(number, 1, 0, 0, (7,), (), *one) for number in range(500)]
+    outbox.note(5, *rows)
+    said: list[AnyMessage] = []
+    while batch := outbox.take(5, Story.tell):
+        assert 2 * len(batch) <= LinkConfig().tensors
+        said += batch
+    assert said == rows

@@ -73,7 +73,7 @@ SERVING: Final[Mapping[str, Fault]] = {
         VerifierCore,
         "_end",
         "self._forget(",
-        "self._outbox.note(generation.front, *last_words(generation, reason, detail))\n    self._forget(",
+        "self._outbox.note(generation.front, *last_words(generation, reason, detail, self._lossy))\n    self._forget(",
     ),
     "last Emit lost": fault(core, "last_words", "yield from emissions(generation)", "pass"),
     "finished choice goes on": fault(VerifierCore, "settle", "if each.output.finish", "if False"),

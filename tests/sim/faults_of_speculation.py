@@ -38,6 +38,8 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "del self.ahead[:same], self.confidences[:same]",
         "del self.ahead[:same]",
     ),
+    "laws not settled": fault(DraftTail, "_settle", ", self.laws[:same]", ""),
+    "law of another": fault(Mirror, "adopt", ", self.laws[: end - self.base]", ""),
     "epoch not compared": fault(drafting, "_bound", "binding.epoch != epoch", "False", rare=True),
     "epoch not raised": fault(Drafting, "bind", "generation.epoch += 1", "generation.epoch = 1"),
     "link of a row not compared": fault(

@@ -6,12 +6,17 @@ what the core believes about a request never reaches a draw except through the p
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from engine.masses import Ids, Mass, Numbers
 from protocol.messages import Sampling, Submit
 from protocol.tensor import Tensor
 from tests.sim.breach import Breach
+from verifier.acceptance import RULES, Entry
+from verifier.config import VerifierConfig
 from verifier.hidden import Span
+from verifier.rules.judging import guesses_of, verdict
 from verifier.step import Step, Verdict, Work
 
 END: Final = 0
@@ -151,6 +156,20 @@ def first_stop(text: str, before: int, stops: Sequence[str]) -> tuple[int, str] 
     return (min(found)[0], stops[min(found)[1]]) if found else None
 
 
+class _Certain(NamedTuple):
+    """Rows that leave one token; a rule that takes it off has gone wrong."""
+
+    tokens: Sequence[int]
+
+    def usable(self, place: int) -> bool:
+        return place < len(self.tokens)
+
+    def draw(self, place: int, ids: Ids, taken: Numbers) -> int:
+        if any(share >= 1 for share in taken[ids == self.tokens[place]]):
+            raise Breach(f"the only token at place {place} was rejected")
+        return self.tokens[place]
+
+
 class HashWorker:
     """Runs steps: one slot for each position of each page holds the state that was computed there.
 
@@ -164,7 +183,10 @@ class HashWorker:
         page_size: int,
         elapse: Callable[[int], None],
         watch: Callable[[Step], None],
+        *,
+        rule: Entry = RULES["match"],
     ) -> None:
+        self._rule = rule
         self._chain = chain
         self._page_size = page_size
         self._slots = [[0] * page_size for _ in range(pages)]
@@ -209,12 +231,40 @@ class HashWorker:
             states += self._slots[page]
         return states[:end]
 
+    def _test(self, row: Work, states: Sequence[int], rule: Entry) -> Verdict:
+        """The real rule over a target that is certain of the token that plain decoding would draw: any coin will do."""
+        assert rule.decide is not None
+        own = [
+            self._chain.draw(
+                state,
+                row.sampling,
+                row.choice,
+                row.position + index,
+                row.banned if index < row.banned_draws else (),
+            )
+            for index, state in enumerate(states)
+        ]
+        guesses = guesses_of(row, laws=rule.laws)
+        inside = [
+            (guess.ids == token).astype(float) for guess, token in zip(guesses, own, strict=False)
+        ]
+        return verdict(
+            row,
+            guesses,
+            [Mass(each, 1.0 - each.sum()) for each in inside],
+            decide=rule.decide(VerifierConfig(model=Path())),
+            coins=[((mix(state, 3) >> 12) + 0.5) / 2**52 for state in states],
+            drawing=_Certain(own),
+        )
+
     def _judge(self, row: Work) -> Verdict:
         states = self._line(row, row.start + len(row.tokens))
         if not self._chain.unbroken(states):
             raise Breach(f"request {row.request}: stale or foreign KV in pages {row.pages}")
         if not row.draws:
             return Verdict()
+        if self._rule.decide is not None:
+            return self._test(row, states[len(states) - row.draws :], self._rule)
         drafts = row.tokens[len(row.tokens) - row.drafts :]
         own: list[int] = []
         for index, state in enumerate(states[len(states) - row.draws :]):

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
+import numpy as np
+
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from protocol.laws import Law
 from protocol.tensor import Tensor
 from tests.sim.breach import Breach
 from tests.sim.model import ROOT, Chain, mix
@@ -56,6 +59,13 @@ class _Memory:
     states: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
     told: int | None = None
+
+
+def law_of(token: int, confidence: float, vocabulary: int) -> Law:
+    """The law that goes with a guess of this confidence."""
+    share = np.float32(0.25 + confidence / 2)
+    ids = np.array([token, (token + 1) % vocabulary], np.int32)
+    return Law(ids, np.array([share, np.float32(1) - share], np.float32))
 
 
 class HashProposer:
@@ -115,12 +125,24 @@ class HashProposer:
             tokens, confidences = self._draft(
                 mirror, start, len(mirror.line) - start, rng.randint(1, 3)
             )
-            mirror.replace(start, tokens, confidences)
+            mirror.replace(start, tokens, confidences, self._laws(mirror, tokens, confidences))
         pending = rng.random() < profile.pending
         count = rng.randint(0, want) if pending or rng.random() < profile.short else want
         tokens, confidences = self._draft(mirror, len(mirror.line), count, 0)
         self.memories[mirror.key].line = mirror.line + tokens
-        return Proposal(tokens, confidences, pending)
+        return Proposal(tokens, confidences, pending, self._laws(mirror, tokens, confidences))
+
+    def _laws(
+        self, mirror: Mirror, tokens: Sequence[int], confidences: Sequence[float]
+    ) -> list[Law]:
+        """Where they are wanted, laws that only these tokens with these confidences have."""
+        if not mirror.slice:
+            return []
+        vocabulary = self._chain.vocabulary
+        return [
+            law_of(token, confidence, vocabulary)
+            for token, confidence in zip(tokens, confidences, strict=True)
+        ]
 
     def _draft(
         self, mirror: Mirror, start: int, count: int, variant: int

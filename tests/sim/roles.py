@@ -20,9 +20,11 @@ from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import STATES, HashProposer
 from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature
 from tests.sim.watch import WatchedDrafting
+from verifier.acceptance import RULES
 from verifier.admission import Admission
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
+from verifier.exactness import asked
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planner import Fixed
@@ -64,11 +66,21 @@ class VerifierPlace(Place):
             planner,
             ToyDetokenizer,
         )
-        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, world.clock)
+        slices = asked(config)
+        self.drafting = WatchedDrafting(
+            planner, vocabulary, self.core.counters, world.clock, slices
+        )
         self.core.drafting = self.drafting
         self.tails.clear()
         self.last_id = None
-        worker = HashWorker(world.chain, pool.pages, pool.page_size, world.forward, self._steps)
+        worker = HashWorker(
+            world.chain,
+            pool.pages,
+            pool.page_size,
+            world.forward,
+            self._steps,
+            rule=RULES[config.rule],
+        )
         self.drafting.hidden = Hidden(
             worker.rows, ROW_BYTES, config.features.recent, frame_bytes=7 * ROW_BYTES
         )

@@ -86,6 +86,10 @@ def invent(rng: random.Random) -> Scenario:
     page_size = rng.choice((2, 4, 8))
     pages = CONTEXT // page_size * rng.choice((1, 1, 1, 2, 4)) + rng.randint(0, 3)
     config = _verifier(rng, page_size)
+    rule = ("match", "ratio", "block", "threshold")[
+        pages % 4
+    ]  # nothing is drawn: seeds stay what they were
+    config = config.model_copy(update={"rule": rule})
     frames = rng.choice((2, 3, 8, 64))
     links = {
         address: LinkConfig(beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames)

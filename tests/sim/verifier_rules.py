@@ -9,8 +9,11 @@ from protocol.link import Dialler
 from tests.sim.asks import ENDED_WITHIN
 from tests.sim.breach import holds
 from tests.sim.link_rules import check_quiet
+from tests.sim.proposer import law_of
+from verifier.acceptance import RULES
 from verifier.generation import Generation
 from verifier.step import Step
+from verifier.tail import DraftTail
 
 if TYPE_CHECKING:
     from tests.sim.roles import VerifierPlace
@@ -125,10 +128,24 @@ def _tail(world: World, place: VerifierPlace, generation: Generation) -> None:
     ask = world.answered[generation.front, generation.submit.request]
     state = ask.plain(world.chain, generation.choice).states[tail.committed]
     holds(len(tail.ahead) == len(tail.confidences), where, "confidences lost")
+    if RULES[place.config.rule].laws:
+        _laws(world, where, tail)
     for token, confidence in zip(tail.ahead, tail.confidences, strict=True):
         drafted = sketch.sketch.profile.fingerprint(state, token, generation.binding.epoch)
         holds(drafted == confidence, where, token, "of", tail.ahead, "was drafted elsewhere")
         state = world.chain.after(state, token)
+
+
+def _laws(world: World, where: str, tail: DraftTail) -> None:
+    """Every guess stands beside the law that it was drawn from."""
+    holds(len(tail.ahead) == len(tail.laws), where, "laws lost")
+    for token, confidence, law in zip(tail.ahead, tail.confidences, tail.laws, strict=True):
+        wanted = law_of(token, confidence, world.chain.vocabulary)
+        same = law is not None and (law.ids.tolist(), law.values.tolist()) == (
+            wanted.ids.tolist(),
+            wanted.values.tolist(),
+        )
+        holds(same, where, token, "of", tail.ahead, "has the law of another")
 
 
 def _grown(place: VerifierPlace) -> None:

@@ -6,6 +6,7 @@ from math import log2
 
 from protocol.messages import AnyMessage, DraftSync, DraftTailStream, Refuse
 from tests.sim.breach import holds
+from verifier.acceptance import Slices
 from verifier.drafting import Drafting
 from verifier.generation import Generation
 from verifier.planner import Planner
@@ -21,8 +22,9 @@ class WatchedDrafting(Drafting):
         vocabulary: int,
         counters: Counter[str],
         clock: Callable[[], float],
+        slices: Slices,
     ) -> None:
-        super().__init__(planner, vocabulary, counters)
+        super().__init__(planner, vocabulary, counters, slices)
         self.faulted: list[str] = []
         self.syncs: dict[tuple[int, int], list[float]] = {}  # by (request, link)
         self._epochs: dict[int, int] = {}  # request: the newest epoch that was said

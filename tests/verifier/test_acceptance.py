@@ -13,7 +13,8 @@ from torch import Tensor
 
 from engine.runner import Forward, Row
 from protocol.messages import Sampling
-from verifier.acceptance import RULES, Rule, greedy, match
+from verifier.acceptance import RULES, Rule
+from verifier.rules.plain import greedy, match
 from verifier.step import Step, Verdict, Work
 from verifier.worker import EngineWorker
 
@@ -52,8 +53,8 @@ BOTH_RULES = pytest.mark.parametrize("rule", [greedy, match])
 # --- greedy ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_names_both_rules() -> None:
-    assert dict(RULES) == {"greedy": greedy, "match": match}
+def test_the_table_names_every_rule() -> None:
+    assert list(RULES) == ["greedy", "match", "ratio", "block", "threshold", "synthetic"]
 
 
 @BOTH_RULES

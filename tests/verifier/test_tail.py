@@ -4,12 +4,14 @@ from collections import deque
 from collections.abc import Sequence
 from hashlib import blake2b
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafter.mirror import Mirror
 from protocol.errors import PeerError
+from protocol.laws import Law, pack
 from protocol.messages import DraftSync, DraftTailStream, VerifyCommit
 from verifier.tail import DraftTail, Row
 
@@ -468,3 +470,47 @@ def test_every_guess_was_drafted_from_what_stands_before_it(
         getattr(talk, name)(*arguments)
         talk.check()
     talk.quiet()
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+def row_with_laws(base: int, start: int, *tokens: int) -> DraftTailStream:
+    """Each token with a law that no other has."""
+    laws = [
+        Law(np.array([token, 7], np.int32), np.array([0.5, 0.5], np.float32)) for token in tokens
+    ]
+    return DraftTailStream(1, 1, base, start, tokens, (), *pack(laws))
+
+
+def laws_of(tail: DraftTail) -> list[int | None]:
+    return [None if law is None else int(law.ids[0]) for law in tail.laws]
+
+
+def test_laws_follow_their_tokens() -> None:
+    tail = opened()
+    tail.receive(row_with_laws(0, 0, 1, 2, 3))
+    assert laws_of(tail) == [1, 2, 3]
+    tail.commit([1])
+    assert laws_of(tail) == [2, 3]
+    tail.receive(row_with_laws(1, 2, 4, 5))
+    assert laws_of(tail) == [2, 4, 5]
+    tail.commit([6])
+    assert laws_of(tail) == []
+
+
+def test_guesses_with_and_without_laws_keep_to_their_own() -> None:
+    tail = opened()
+    tail.receive(row(0, 0, 1, 2))
+    assert laws_of(tail) == []
+    tail.receive(row_with_laws(0, 2, 3))
+    assert laws_of(tail) == [None, None, 3]
+    tail.receive(row(0, 3, 4))
+    assert laws_of(tail) == [None, None, 3, None]
+
+
+def test_a_row_with_an_impossible_law_changes_nothing() -> None:
+    tail = opened()
+    tail.receive(row_with_laws(0, 0, 1))
+    ids, probs = pack([Law(np.array([3], np.int32), np.array([1.0], np.float32))])
+    refuses(tail, DraftTailStream(1, 1, 0, 1, (2,), (), ids, probs), "cannot have been drawn")

@@ -1,0 +1,205 @@
+"""The law of what is emitted, computed exactly: three rounds with a carried tail, and two requests with one budget.
+
+Nothing is sampled here. `distance` is the total variation to plain decoding in fractions: 0 means the same law.
+"""
+
+from itertools import product
+
+import pytest
+
+from tests.exact.made_up import at_once, certain, one_by_one, target
+from tests.exact.planners import LooksAhead, LooksAtIt, LooksBehind, Ranks, Trades
+from tests.exact.rounds import Confidence as Says
+from tests.exact.rounds import Drafter, Numbers, Service, distance, largest, own
+from verifier.acceptance import RULES
+from verifier.config import PlannerConfig
+from verifier.exactness import OWN, Confidence, Draws, Kind, finding
+from verifier.planner import Fixed, Looks, Planner
+
+RULES_WITH_LAWS = [name for name, entry in RULES.items() if entry.laws]
+TESTED = ["match", "threshold", *RULES_WITH_LAWS]
+
+
+def fixed(length: int) -> Fixed:
+    return Fixed(PlannerConfig(draft_length=length))
+
+
+# --- three rounds -----------------------------------------------------------------------------------------------------
+
+SETTINGS = {
+    "3 tokens, 1 draft, 1 or 2 behind it": (3, 2, 2, 1, (2, 3, 2), 4),
+    "3 tokens, all possible": (3, 3, 3, 1, (2, 1, 2), 3),
+    "3 tokens, 2 drafts": (3, 2, 2, 2, (3, 3, 3), 4),
+    "4 tokens, 3 drafts, now and then a short tail": (4, 2, 2, 3, (4, 1, 4), 4),
+    "5 tokens, no drafts in the second round": (5, 3, 2, 2, (3, 0, 3), 3),
+    "8 tokens, 4 drafts": (8, 2, 2, 4, (5, 3, 5), 3),
+}
+FEW = list(SETTINGS)[:2]
+"""Enough for `match`, whose coins are those of plain decoding; the stories of its guesses are many."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [each for each in product(TESTED, SETTINGS) if each[0] != "match" or each[1] in FEW],
+)
+def test_three_rounds_emit_what_the_target_would(rule: str, name: str) -> None:
+    vocabulary, possible, drawn, length, holds, enough = SETTINGS[name]
+    drafter = one_by_one(vocabulary, drawn)
+    service = Service(rule, target(vocabulary, possible), drafter, fixed(length), holds)
+    assert distance(service, enough) == 0
+
+
+@pytest.mark.parametrize("rule", TESTED)
+def test_guesses_without_laws_count_as_certain_however_they_were_drawn(rule: str) -> None:
+    drafter = one_by_one(3, 2)
+    service = Service(rule, target(3, 3), drafter, fixed(1), (2, 1, 2), sends=False)
+    assert distance(service, 3) == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("rule", TESTED[1:])
+def test_three_rounds_of_many_laws(rule: str, seed: int) -> None:
+    vocabulary, length = 3 + seed % 6, 1 + seed % 4
+    law, drafter = target(vocabulary, 2 + seed % 2, str(seed)), one_by_one(vocabulary, 2, str(seed))
+    service = Service(rule, law, drafter, fixed(length), (length + 1, length, length + 1))
+    assert distance(service, 3) == 0
+
+
+# --- what planners may look at ----------------------------------------------------------------------------------------
+
+
+def head(law: Numbers, token: int) -> float:  # noqa: ARG001
+    """A trained head sees the guesses before it, as the law does; here it is sure of token 0."""
+    return float(law[0])
+
+
+PLANNERS: dict[Looks, Planner] = {
+    Looks.NOTHING: fixed(2),
+    Looks.BEHIND: LooksBehind(2, 0.7),
+    Looks.AT: LooksAtIt(2, 0.7),
+    Looks.AHEAD: LooksAhead(2, 0.7),
+}
+DRAFTERS: dict[Draws, Drafter] = {
+    Draws.CERTAIN: certain(3),
+    Draws.ONE_BY_ONE: one_by_one(3, 2, "a"),
+    Draws.AT_ONCE: at_once(3, 2, "a"),
+}
+SAYS: dict[Confidence, Says] = {
+    Confidence.NONE: lambda _law, _token: 1.0,
+    Confidence.TOKEN: own,
+    Confidence.LARGEST: largest,
+    Confidence.HEAD: head,
+}
+PRECAUTION = (Looks.AT, Draws.ONE_BY_ONE, Confidence.LARGEST)
+"""Refused although no bias shows: a planner that ranks no further than this has nobody to promise it."""
+COMBINATIONS = [
+    each
+    for each in product(PLANNERS, DRAFTERS, SAYS)
+    if not (each[1] is Draws.AT_ONCE and each[2] is Confidence.HEAD)  # it needs tokens before it
+]
+
+
+@pytest.mark.parametrize("rule", TESTED)
+@pytest.mark.parametrize(("looks", "draws", "confidence"), COMBINATIONS)
+def test_a_combination_is_exact_or_refused(
+    rule: str, looks: Looks, draws: Draws, confidence: Confidence
+) -> None:
+    """With a bonus that is drawn and nothing else, which is the harder case."""
+    service = Service(
+        rule,
+        target(3, 3),
+        DRAFTERS[draws],
+        PLANNERS[looks],
+        (2, 2, 2) if RULES[rule].laws else (2, 1),
+        confidence=SAYS[confidence],
+        further=False,
+        sends=draws is not Draws.CERTAIN,
+    )
+    harmless = draws is Draws.CERTAIN or (looks, draws, confidence) == PRECAUTION
+    if finding(rule, looks, draws, confidence).kind is Kind.EXACT or harmless:
+        assert distance(service, 3) == 0
+    else:
+        assert distance(service, 3) > 0.01
+
+
+@pytest.mark.parametrize("looks", PLANNERS)
+@pytest.mark.parametrize("draws", [Draws.ONE_BY_ONE, Draws.AT_ONCE])
+def test_ratio_stands_any_planner_when_the_guess_behind_the_window_is_tested_too(
+    looks: Looks, draws: Draws
+) -> None:
+    """Then every guess is tested once, wherever windows end. The table does not count on it."""
+    service = Service("ratio", target(3, 3), DRAFTERS[draws], PLANNERS[looks], (2, 2, 2))
+    assert distance(service, 3) == 0
+
+
+def test_block_does_not() -> None:
+    planner = PLANNERS[Looks.AHEAD]
+    service = Service("block", target(3, 3), DRAFTERS[Draws.ONE_BY_ONE], planner, (2, 2, 2))
+    assert distance(service, 3) > 0.001
+    assert finding("block", Looks.AHEAD, Draws.ONE_BY_ONE, Confidence.TOKEN).reason == OWN
+
+
+# --- two requests, one budget -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("further", [True, False])
+@pytest.mark.parametrize("rule", RULES_WITH_LAWS)
+@pytest.mark.parametrize(
+    ("planner", "draws", "says"),
+    [
+        (fixed(2), Draws.ONE_BY_ONE, own),
+        (LooksBehind(2, 0.7), Draws.ONE_BY_ONE, own),
+        (Ranks(2), Draws.ONE_BY_ONE, head),
+        (Ranks(2), Draws.AT_ONCE, largest),
+        (Trades(2), Draws.AT_ONCE, largest),
+    ],
+)
+def test_two_requests_that_share_a_budget_stay_independent(
+    rule: str, planner: Planner, draws: Draws, says: Says, *, further: bool
+) -> None:
+    service = Service(
+        rule,
+        target(3, 2),
+        DRAFTERS[draws],
+        planner,
+        (2, 2),
+        budget=2,
+        confidence=says,
+        further=further,
+    )
+    assert distance(service, 2, requests=2) == 0
+
+
+@pytest.mark.parametrize("rule", RULES_WITH_LAWS)
+@pytest.mark.parametrize(
+    ("planner", "draws", "says"),
+    [
+        (Ranks(2), Draws.ONE_BY_ONE, own),
+        (Ranks(2), Draws.AT_ONCE, own),
+        (Trades(2), Draws.ONE_BY_ONE, largest),
+        (Trades(2), Draws.ONE_BY_ONE, own),
+    ],
+)
+def test_ranking_requests_by_their_own_tokens_is_biased(
+    rule: str, planner: Planner, draws: Draws, says: Says
+) -> None:
+    service = Service(
+        rule,
+        target(3, 2),
+        DRAFTERS[draws],
+        planner,
+        (2, 2),
+        budget=2,
+        confidence=says,
+        further=False,
+    )
+    assert distance(service, 2, requests=2) > 0.01
+
+
+@pytest.mark.parametrize("planner", [Ranks(2), Trades(2)])
+def test_match_stands_any_ranking(planner: Planner) -> None:
+    service = Service(
+        "match", target(3, 2), DRAFTERS[Draws.ONE_BY_ONE], planner, (2,), budget=2, further=False
+    )
+    assert distance(service, 2, requests=2) == 0

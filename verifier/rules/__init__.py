@@ -1,0 +1,1 @@
+"""The acceptance rules; their table is `verifier/acceptance.py`."""
