@@ -1,11 +1,30 @@
 """How a request wants its tokens drawn."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, Self
 
 from engine.errors import EngineError
 
 COLDEST: Final = 1e-6  # colder ones are taken as this: logits divided by less leave float32
+
+
+class Wish(Protocol):
+    """Whatever says how to draw, and perhaps more: the engine knows no messages."""
+
+    @property
+    def temperature(self) -> float: ...
+
+    @property
+    def top_k(self) -> int: ...
+
+    @property
+    def top_p(self) -> float: ...
+
+    @property
+    def min_p(self) -> float: ...
+
+    @property
+    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +48,17 @@ class SamplingParams:
         for name, fine in legal.items():
             if not fine:
                 raise EngineError(f"{name} cannot be {getattr(self, name)}")
+
+    @classmethod
+    def of(cls, wish: Wish) -> Self:
+        """What it says of drawing; an EngineError names a value that cannot be."""
+        return cls(
+            temperature=wish.temperature,
+            top_k=wish.top_k,
+            top_p=wish.top_p,
+            min_p=wish.min_p,
+            seed=wish.seed,
+        )
 
     @property
     def greedy(self) -> bool:

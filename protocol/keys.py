@@ -96,7 +96,9 @@ class KeyRing:
             raise LocalError(f"this key or name is there already, as {there!r}")
         folder = self.folder / ALLOWED
         folder.mkdir(exist_ok=True)
-        (folder / f"{name}.key").write_text(f'curve\n    public-key = "{key.decode()}"\n')
+        aside = folder / f"{name}.new"  # nodes that run read this folder at any moment
+        aside.write_text(f'curve\n    public-key = "{key.decode()}"\n')
+        aside.replace(folder / f"{name}.key")
 
 
 def read_public(text: str) -> bytes:

@@ -20,7 +20,7 @@ AGAIN: Final = 5.0
 """Seconds between two lookups of a name."""
 
 Lookup = Callable[[str], Sequence[str]]
-"""The numeric addresses of a host name now; OSError when nobody knows."""
+"""The numeric addresses of a host name now; OSError when nobody knows, UnicodeError for what is no name."""
 
 
 def lookup(host: str) -> Sequence[str]:
@@ -101,7 +101,7 @@ class Names:
         for host in dict.fromkeys(filter(None, map(host_of, addresses))):
             try:
                 numbers = list(self._find(host))
-            except OSError as error:
+            except (OSError, UnicodeError) as error:  # the latter: a name that cannot be one
                 if host not in self._known:
                     self._known[host] = ()
                     log.warning("nobody knows the host %s: %s", host, error)

@@ -7,6 +7,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import recv_monitor_message
 
+from protocol.errors import LocalError
 from protocol.keys import KeyRing
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,12 @@ class Doorkeeper:
 
     def callback(self, _domain: str, key: bytes) -> bool:
         """Whether the holder of this key may come in; asked by the library."""
-        if key in self._ring.allowed():
+        try:
+            allowed = self._ring.allowed()
+        except LocalError as error:  # the thread must live: the folder may be mended
+            log.error("nobody is let in: %s", error)
+            return False
+        if key in allowed:
             return True
         if key not in self._refused and len(self._refused) < 1024:
             self._refused.add(key)

@@ -10,6 +10,7 @@ from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
 from drafter.noise import noise
 from drafter.proposers import Proposal
+from drafter.proposers.script import read_script
 from engine.truncated import pick
 from protocol.laws import Law
 
@@ -73,12 +74,4 @@ def _law(pairs: Sequence[tuple[int, float]]) -> Law:
 
 def make(config: DrafterConfig) -> DrawnProposer:
     """Read the laws that the configuration names; a LawError says what is wrong with them."""
-    if config.script is None:
-        raise LawError("method drawn needs `script`: a JSON file")
-    try:
-        laws = msgspec.json.decode(config.script.read_bytes(), type=Laws)
-    except OSError as error:
-        raise LawError(f"file {config.script} cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise LawError(f"file {config.script}: {error}") from error
-    return DrawnProposer(laws)
+    return DrawnProposer(read_script(config, Laws, LawError, "file"))

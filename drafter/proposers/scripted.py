@@ -8,6 +8,7 @@ import msgspec
 from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from drafter.proposers.script import read_script
 
 
 class ScriptError(ValueError):
@@ -56,12 +57,4 @@ class ScriptedProposer:
 
 def make(config: DrafterConfig) -> ScriptedProposer:
     """Read the script that the configuration names; a ScriptError says what is wrong with it."""
-    if config.script is None:
-        raise ScriptError("method scripted needs `script`: a JSON file")
-    try:
-        script = msgspec.json.decode(config.script.read_bytes(), type=Script)
-    except OSError as error:
-        raise ScriptError(f"script {config.script} cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise ScriptError(f"script {config.script}: {error}") from error
-    return ScriptedProposer(script)
+    return ScriptedProposer(read_script(config, Script, ScriptError, "script"))

@@ -55,14 +55,7 @@ class SameWording:
         return token
 
     def params(self, mirror: Mirror) -> SamplingParams:
-        asked = mirror.sampling
-        return SamplingParams(
-            temperature=asked.temperature,
-            top_k=asked.top_k,
-            top_p=asked.top_p,
-            min_p=asked.min_p,
-            seed=asked.seed,
-        )
+        return SamplingParams.of(mirror.sampling)
 
 
 class SharedWording:

@@ -94,7 +94,7 @@ def test_four_processes_with_ids_of_their_own(service: Service) -> None:
 
 def test_the_text_is_the_oracles(service: Service, target: tuple[Path, Any]) -> None:
     assert token_ids(stream(service, 100)) == right(target, 100)
-    assert drafts(service) > 0
+    until(lambda: drafts(service) > 0, "a drafter is there")
 
 
 def test_both_drafters_killed_in_mid_stream(service: Service, target: tuple[Path, Any]) -> None:

@@ -116,6 +116,7 @@ def test_every_metric_of_the_table_is_shown(service: Service) -> None:
     absent = {each.shown for each in METRICS} - names
     only_in_trouble = {
         "draftmesh_links_ended_total",
+        "draftmesh_lossy_tokens_total",
         "draftmesh_prompts_failed_total",
         "draftmesh_requests_refused_total",
     }

@@ -3,7 +3,6 @@
 `python -m tests.engine.model_reference` writes them anew; a test holds the file against them.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -13,9 +12,10 @@ from engine.models.llama_shape import ROPES
 from orchestrator.models import MODELS
 from tests.architectures import HOSTED
 from tests.engine.test_refusals import FEATURES
+from tests.generated import rewritten
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "models.md"
-BEGIN, END = "<!-- made by tests.engine.model_reference: {} -->", "<!-- end -->"
+MAKER: Final = "tests.engine.model_reference"
 
 
 def tables() -> Mapping[str, str]:
@@ -44,12 +44,7 @@ def _table(head: str, rows: list[str]) -> str:
 
 def written(text: str) -> str:
     """The file with its tables made anew."""
-    for name, table in tables().items():
-        begin = BEGIN.format(name)
-        place = re.search(re.escape(begin) + r"\n.*?" + re.escape(END), text, flags=re.DOTALL)
-        assert place, f"{FILE} has no place for {name}"
-        text = f"{text[: place.start()]}{begin}\n\n{table}\n\n{END}{text[place.end() :]}"
-    return text
+    return rewritten(text, tables(), MAKER)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 `python -m tests.orchestrator.api_reference` writes them anew; a test holds the file against them.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +13,10 @@ from orchestrator.front.openapi import ROUTES
 from orchestrator.front.parsing import UNSUPPORTED
 from orchestrator.front.schema import ChatRequest, CompletionRequest, Request
 from orchestrator.speculative import UNSUPPORTED as UNSUPPORTED_KEYS
+from tests.generated import rewritten
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "api.md"
-BEGIN, END = "<!-- made by tests.orchestrator.api_reference: {} -->", "<!-- end -->"
+MAKER: Final = "tests.orchestrator.api_reference"
 
 
 def tables() -> Mapping[str, str]:
@@ -123,12 +123,7 @@ def _literal(value: object) -> str:
 
 def written(text: str) -> str:
     """The file with its tables made anew."""
-    for name, table in tables().items():
-        begin = BEGIN.format(name)
-        place = re.search(re.escape(begin) + r"\n.*?" + re.escape(END), text, flags=re.DOTALL)
-        assert place, f"{FILE} has no place for {name}"
-        text = f"{text[: place.start()]}{begin}\n\n{table}\n\n{END}{text[place.end() :]}"
-    return text
+    return rewritten(text, tables(), MAKER)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,25 @@ def test_a_node_is_let_in_as_soon_as_it_is_allowed(
     assert heard(answerer, dialler, peer, [b"hello"]) == [b"hello"]
 
 
+def test_a_broken_folder_lets_nobody_in_until_it_is_mended(
+    doors: Doors, ours: KeyRing, caplog: pytest.LogCaptureFixture
+) -> None:
+    answerer, dialler = doors.open("tcp://127.0.0.1:*", ours), doors.open("", ours)
+    broken = ours.folder / "allowed" / "bad.key"
+    broken.parent.mkdir()
+    broken.write_text("nonsense")
+    address = answerer.address
+    bystander = KeyRing(ours.folder.parent / "bystander")
+    bystander.new()
+    theirs = doors.open("", bystander)
+    bystander.allow("ours", ours.own().public)
+    theirs.connect(f"ours@{address}")
+    complaint(caplog, theirs)
+    assert any("nobody is let in" in each.message for each in caplog.records)
+    broken.unlink()
+    assert heard(answerer, dialler, dialler.connect(address), [b"hello"]) == [b"hello"]
+
+
 def test_another_key_than_we_think_is_no_link(
     doors: Doors, ours: KeyRing, theirs: KeyRing, caplog: pytest.LogCaptureFixture
 ) -> None:

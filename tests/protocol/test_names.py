@@ -90,6 +90,12 @@ def test_the_list_comes_again_when_its_names_are_known() -> None:
     assert names.numeric(peers) == Peers(("tcp://10.0.0.1:7400", "tcp://10.0.0.9:1"))
 
 
+def test_a_name_that_cannot_be_one_harms_no_other() -> None:
+    names = Names(lambda _: None, lambda host: lookup(host) if len(host) > 60 else ["10.0.0.1"])
+    assert names.look([f"tcp://{'a' * 70}:1", "tcp://drafter:1"])
+    assert names._known["drafter"] == ["10.0.0.1"]
+
+
 def test_numbers_need_no_thread() -> None:
     names = Names(lambda _: None, Phonebook())
     assert names.numeric(Peers(("tcp://10.0.0.9:1",))) == Peers(("tcp://10.0.0.9:1",))

@@ -16,14 +16,7 @@ NOT_NUMBERS: Final = "the target's logits are not numbers"
 
 def params_of(work: Work) -> SamplingParams:
     """How its tokens are drawn."""
-    asked = work.sampling
-    return SamplingParams(
-        temperature=asked.temperature,
-        top_k=asked.top_k,
-        top_p=asked.top_p,
-        min_p=asked.min_p,
-        seed=asked.seed,
-    )
+    return SamplingParams.of(work.sampling)
 
 
 def begins(windows: Sequence[Work]) -> list[int]:

@@ -30,7 +30,9 @@ def guard() -> Iterator["subprocess.Popen[str]"]:
         text=True,
     ) as process:
         yield process
-        process.kill()
+        assert process.stdin is not None
+        process.stdin.close()  # a guard that is killed could not end what it guards
+        process.wait(30)
 
 
 def family(guard: "subprocess.Popen[str]") -> list[psutil.Process]:
