@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from drafter.capabilities import context, fingerprint
+from drafter.capabilities import TakesHidden, context, fingerprint
 from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
 from drafter.node import DrafterNode
@@ -55,6 +55,7 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
         method=config.method,
         fingerprint=fingerprint(proposer),
         limits=Limits(context(config, proposer), config.max_requests, config.max_ahead),
+        needs=proposer.needs if isinstance(proposer, TakesHidden) else (),
     )
     log.info(
         "method %s, weights %s, %d mirrors at most",

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from drafter.config import DrafterConfig
+from drafter.mirror import Mirror
 from drafter.proposers import Proposer
 from engine.pages import PagePool
 from protocol.messages import CorpusEntry, Fingerprint
+from protocol.tensor import Tensor
 
 
 class Library(Protocol):
@@ -58,6 +60,16 @@ class Weighty(Protocol):
     """A proposer with a model: whose weights they are, and which tokenizer's ids it speaks."""
 
     fingerprint: Fingerprint
+
+
+@runtime_checkable
+class TakesHidden(Protocol):
+    """A proposer that reads the target's hidden states; `needs` says which, as verifiers say what they give."""
+
+    needs: tuple[str, ...]
+
+    def hidden(self, mirror: Mirror, start: int, rows: Tensor) -> None:
+        """Rows [n, width] of positions `start`... of prompt and output; a PeerError if they cannot be."""
 
 
 def fingerprint(proposer: Proposer) -> Fingerprint:

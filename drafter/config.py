@@ -47,6 +47,22 @@ class StandaloneConfig(BaseModel):
     )
 
 
+class HiddenConfig(BaseModel):
+    """Draft heads that read the target's hidden states."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    projected: bool = Field(
+        True, description="the verifier applies the head's fc, so that less travels, where it can"
+    )
+    layer_convention: Literal["", "in", "out"] = Field(
+        "", description="whether layer ids name inputs or outputs; empty: as the dialect has it"
+    )
+    states: tuple[int, ...] = Field(
+        (), description="the target's states, whatever the checkpoint says; see verifier.features"
+    )
+
+
 class DrafterConfig(BaseModel):
     """One drafter process."""
 
@@ -71,10 +87,19 @@ class DrafterConfig(BaseModel):
         None, description="folder of the draft model, for methods that have one"
     )
     target: Path | None = Field(
-        None, description="folder of the target, whose tokenizer the draft model must have"
+        None,
+        description="folder of the target: its tokenizer, and what a draft head shares with it",
     )
     trust_remote_code: bool = Field(
         False, description="whether code that came with the draft model may run"
+    )
+    hidden: HiddenConfig = HiddenConfig()
+    mixed: tuple[str, ...] = Field(
+        ("suffix", "eagle3"), description="methods that method `mixed` chooses from"
+    )
+    overlap: bool = Field(
+        True,
+        description="chains are drafted a token a turn beside the verifier; off: all tokens in one turn",
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     kv_bytes: int = Field(

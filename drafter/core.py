@@ -7,7 +7,7 @@ what a verifier must be told. The loop around it: `drafter/node.py`.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from drafter.capabilities import HoldsDocuments, HoldsPages, Learns, context
+from drafter.capabilities import HoldsDocuments, HoldsPages, Learns, TakesHidden, context
 from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal, Proposer
@@ -21,6 +21,7 @@ from protocol.messages import (
     CorpusRemove,
     CorpusReport,
     DraftClose,
+    DraftContext,
     DraftSync,
     Facts,
     Heartbeat,
@@ -79,6 +80,8 @@ class DrafterCore:
                 mirror = self._mirrors[link].get(message.request)
                 if mirror is not None and mirror.epoch == message.epoch:
                     self._close(mirror, message.reason, now)
+            case DraftContext():
+                self._hear_context(link, message, now)
             case CorpusAdd() | CorpusRemove() | CorpusList():
                 self._outbox.note(link, self._corpus(message))
             case Reset():
@@ -108,6 +111,7 @@ class DrafterCore:
             self._proposer.open(mirror)
             self._hungry[mirror] = None
             self.record.opened(mirror, sync.trace, self.verifiers.get(link, ""), now)
+            self._take_hidden(mirror, sync, now)
 
     def _commit(self, link: int, commit: VerifyCommit, now: float) -> None:
         mirror = self._mirrors[link].get(commit.request)
@@ -122,11 +126,36 @@ class DrafterCore:
             return
         mirror.max_ahead = min(mirror.max_ahead, self._max_ahead)
         self._proposer.adopt(mirror, kept)
+        if commit.hidden is not None and not self._take_hidden(mirror, commit, now):
+            return
         if mirror.room:
             self._hungry[mirror] = None
         else:  # full, or nobody wants guesses: the base alone is news
             self._hungry.pop(mirror, None)
             self._outbox.news(link, mirror.request, mirror)
+
+    def _hear_context(self, link: int, message: DraftContext, now: float) -> None:
+        mirror = self._mirrors[link].get(message.request)
+        if mirror is None or mirror.epoch != message.epoch:
+            return  # whatever ended it was said already
+        if self._take_hidden(mirror, message, now):
+            mirror.exhausted = False  # rows may be what was missing
+            if mirror.room:
+                self._hungry[mirror] = None
+
+    def _take_hidden(
+        self, mirror: Mirror, message: DraftSync | VerifyCommit | DraftContext, now: float
+    ) -> bool:
+        """False: the rows cannot be, and the mirror is closed."""
+        if message.hidden is None or not isinstance(self._proposer, TakesHidden):
+            return True
+        try:
+            self._proposer.hidden(mirror, message.hidden_from, message.hidden)
+        except PeerError as error:
+            self._close(mirror, "fault", now)
+            self._refuse(mirror.link, mirror.request, mirror.epoch, "unknown", str(error))
+            return False
+        return True
 
     def _refuse(self, link: int, request: int, epoch: int, code: str, text: str) -> None:
         self.counters[f"refused_{code}"] += 1

@@ -43,14 +43,17 @@ class Attend(Protocol):
     """Attention of one layer whose new KV is already in its pages."""
 
     def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
-        """Causal attention of every row over its own positions, [T, A*D]."""
+        """Attention of every row over its own positions, [T, A*D]."""
 
 
 class Backend(Protocol):
     """One per engine, made for its model and configuration."""
 
-    def prepare(self, rows: Sequence[Row]) -> Attend:
-        """Everything about these rows that is the same in all layers."""
+    def prepare(self, rows: Sequence[Row], *, causal: bool = True) -> Attend:
+        """Everything about these rows that is the same in all layers.
+
+        Where it is not causal, every new token of a row sees all others of it.
+        """
 
 
 Loader = Callable[["ModelConfig", EngineConfig], Backend]

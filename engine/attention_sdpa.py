@@ -20,7 +20,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from engine.attention import PLAIN, Attend, Kind
 from engine.batch import Row
 from engine.config import EngineConfig
-from engine.grouping import Group, cut, group
+from engine.errors import EngineError
+from engine.grouping import QUERIES_AT_ONCE, Group, cut, group
 from engine.models.config import ModelConfig
 
 # Keys are padded to a multiple of this. Otherwise the kernel sums bfloat16 in an order that depends
@@ -85,12 +86,15 @@ class SdpaAttention:
         self._stride = lcm(config.page_size, KEY_MULTIPLE)
         self._dtype: torch.dtype = getattr(torch, config.dtype)
 
-    def prepare(self, rows: Sequence[Row]) -> Attend:
-        groups = group(list(cut(rows)))
+    def prepare(self, rows: Sequence[Row], *, causal: bool = True) -> Attend:
+        pieces = list(cut(rows))
+        if not causal and len(pieces) != len(rows):
+            raise EngineError(f"a row that is not causal has {QUERIES_AT_ONCE} tokens at most")
+        groups = group(pieces)
         calls: list[_Call] = []
         first = 0
         for each in groups:
-            calls.append(self._call(each, first))
+            calls.append(self._call(each, first, causal=causal))
             first += len(each.pieces) * each.queries
         order = _order(groups)
         # One buffer for all groups and layers: it stays in the caches, and is paged in once.
@@ -131,11 +135,15 @@ class SdpaAttention:
             o_RKXD = weights_RKXL.to(v_RKLD.dtype) @ v_RKLD
         return o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
 
-    def _call(self, chosen: Group, first: int) -> _Call:
+    def _call(self, chosen: Group, first: int, *, causal: bool) -> _Call:
         R, W = len(chosen.pieces), chosen.queries
         used = -(-chosen.keys // self._stride) * self._stride // self._page_size
-        start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
-        masks = _Masks(start_R1 + torch.arange(W), used * self._page_size, self._fold, self._dtype)
+        if causal:
+            start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
+            at_RW = start_R1 + torch.arange(W)
+        else:
+            at_RW = torch.tensor([[piece.end - 1] * W for piece in chosen.pieces])
+        masks = _Masks(at_RW, used * self._page_size, self._fold, self._dtype)
         return _Call(first, (R, W), self._keys(chosen, used), masks)
 
     def _keys(self, chosen: Group, used: int) -> Tensor | slice:

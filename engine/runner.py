@@ -15,6 +15,7 @@ from engine.attention import backend
 from engine.batch import Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
+from engine.features import Features
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
 
@@ -25,7 +26,8 @@ __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_f
 class Forward:
     """Float32 logits, rows in order and positions in order; hidden states [T, H] by layer.
 
-    Hidden state 0 is the embedding and k the residual stream after layer k-1, before any norm.
+    Hidden state 0 is the embedding and k the residual stream after layer k-1, before any norm; the
+    one after the last of those is what the last norm makes of it.
     """
 
     logits_NV: Tensor
@@ -54,6 +56,7 @@ class Engine:
         self.config = config
         self.model = model
         self.decoder = decoder
+        self.features: Features | None = None
         shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
         self.kv = tuple(
@@ -86,13 +89,27 @@ class Engine:
         for index, row in enumerate(rows):
             self._check(index, row)
         for state in hidden:
-            if not 0 <= state <= self.model.layers:
-                raise EngineError(
-                    f"hidden state {state} does not exist, the last is {self.model.layers}"
-                )
+            self._check_state(state)
         batch = flatten(rows, self.config.page_size)
         attend = self._attention.prepare(rows)
-        return Forward(*self.decoder.forward(batch, attend, self.kv, hidden))
+        captured = self.features.states if self.features else ()
+        asked = {*hidden, *captured}
+        logits_NV, seen = self.decoder.forward(batch, attend, self.kv, asked)
+        if self.features:
+            self.features.write(batch.slots_T, seen)
+        return Forward(logits_NV, {state: seen[state] for state in hidden})
+
+    def capture(self, features: Features) -> None:
+        """From now on, keep these features of every token beside its KV."""
+        for state in features.states:
+            self._check_state(state)
+        self.features = features
+
+    def _check_state(self, state: int) -> None:
+        if not 0 <= state <= self.model.layers + 1:
+            raise EngineError(
+                f"hidden state {state} does not exist, the last is {self.model.layers + 1}"
+            )
 
     def _check(self, index: int, row: Row) -> None:
         """Look at a row before anything is written for any."""

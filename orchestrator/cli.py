@@ -38,6 +38,9 @@ Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
 Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Overlap = Annotated[
+    str | None, typer.Option(help="on: drafters run ahead; off: draft, verify, draft, in turn.")
+]
 Host = Annotated[str | None, typer.Option(help="Where clients are answered.")]
 Port = Annotated[int | None, typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
 ApiKey = Annotated[
@@ -77,6 +80,7 @@ def up(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    overlap: Overlap = None,
     host: Host = None,
     port: Port = None,
     api_key: ApiKey = None,
@@ -97,6 +101,7 @@ def up(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "overlap": overlap,
         "host": host,
         "port": port,
         "otlp_traces_endpoint": otlp_traces_endpoint,

@@ -12,7 +12,7 @@ from drafter.draws import manner
 from drafter.proposers import PROPOSERS
 from orchestrator.front.config import FrontConfig
 from protocol.config import LinkConfig, MeshConfig
-from verifier.config import VerifierConfig
+from verifier.config import FeaturesConfig, VerifierConfig
 from verifier.exactness import Confidence, Draws, Kind, judged
 
 OWNED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -27,6 +27,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
         "planner.draft_length": "`draft_length`",
+        "planner.overlap": "`overlap`",
+        **{f"features.{key}": "`draft`" for key in FeaturesConfig.model_fields if key != "recent"},
     },
     "drafter": {
         "node_id": "the launcher",
@@ -35,6 +37,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`draft`",
         "target": "`target`",
         "trust_remote_code": "`trust_remote_code`",
+        "overlap": "`overlap`",
         "link": "`link`",
         "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
@@ -82,6 +85,9 @@ class Config(BaseModel):
     )
     method: str = Field("suffix", description="drafting method")
     draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
+    overlap: bool = Field(
+        True, description="drafters run ahead of what is verified; off: draft, verify, draft, ..."
+    )
     host: str = Field("127.0.0.1", description="where clients are answered")
     port: int = Field(8000, ge=0, le=65535, description="0 lets the system pick one")
     otlp_traces_endpoint: str = Field(

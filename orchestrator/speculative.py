@@ -11,7 +11,11 @@ from orchestrator.settings import ConfigError, given
 
 FLAG: Final = "--speculative-config"
 METHODS: Final[Mapping[str, str]] = {
+    "dflash": "dflash",
     "draft_model": "standalone",
+    "dspark": "dspark",
+    "eagle": "eagle3",
+    "eagle3": "eagle3",
     "ngram": "ngram",
     "suffix": "suffix",
 }
@@ -44,8 +48,7 @@ UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
 """Keys that are known but have no meaning here, with the values that ask for nothing."""
 
 OTHER_METHODS: Final = frozenset(
-    {"custom_class", "dflash", "dspark", "eagle", "eagle3", "extract_hidden_states", "medusa"}
-    | {"mlp_speculator", "mtp", "ngram_gpu"}
+    {"custom_class", "extract_hidden_states", "medusa", "mlp_speculator", "mtp", "ngram_gpu"}
 )
 
 
@@ -79,7 +82,7 @@ class SpeculativeConfig(BaseModel):
             known = f"there is {', '.join(sorted(METHODS))}"
             kind = "not supported" if self.named in OTHER_METHODS else "no method"
             raise ValueError(f"method: {self.named!r} is {kind}; {known}")
-        if self.named != "draft_model" and self.model not in {None, self.named, f"[{self.named}]"}:
+        if self.named in _MATCHING and self.model not in {None, self.named, f"[{self.named}]"}:
             raise ValueError(f"model: {self.named} has none")
         for name in self.model_fields_set:
             owner = _OWNERS.get(name.partition("_")[0])
@@ -92,6 +95,9 @@ class SpeculativeConfig(BaseModel):
             raise ValueError("prompt_lookup_min: it is more than prompt_lookup_max")
         return self
 
+
+_MATCHING: Final = frozenset({"ngram", "suffix"})
+"""Methods that match text and have no model."""
 
 _OWNERS: Final[Mapping[str, str]] = {
     "prompt": "ngram",
@@ -153,7 +159,7 @@ def _ours(said: SpeculativeConfig) -> dict[str, Any]:
     }
     return {
         "method": METHODS[said.named],
-        "draft": said.model if said.named == "draft_model" else None,
+        "draft": None if said.named in _MATCHING else said.model,
         "draft_length": said.num_speculative_tokens,
         "drafter": {
             "context": said.max_model_len,

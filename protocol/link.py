@@ -46,7 +46,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
-    """A link began. `link` is the peer's name from now on; `limits` and `method` are those of an answering peer."""
+    """A link began. `link` is the peer's name from now on; limits, method and needs are those of an answering peer."""
 
     link: int
     role: str
@@ -54,6 +54,7 @@ class LinkUp:
     limits: Limits = Limits()
     method: str = ""
     fingerprint: Fingerprint = Fingerprint()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,7 @@ class Dialler:
                     limits=welcome.limits,
                     method=welcome.method,
                     fingerprint=welcome.fingerprint,
+                    needs=welcome.needs,
                 )
                 return [up]
         return []
@@ -266,6 +268,7 @@ class Dialler:
             fingerprint=self._identity.fingerprint,
             adapters=self._identity.adapters,
             window=_window(self._config),
+            features=self._identity.features,
         )
         return [Outgoing(Kind.HELLO, 0, 0, 0, (hello,))]
 
@@ -306,7 +309,7 @@ class Answerer:
                 pass
             case _:
                 return [], []
-        if text := mismatch(hello, self._identity.fingerprint):
+        if text := mismatch(hello, self._identity):
             return self._drop("mismatch"), [
                 Outgoing(Kind.REFUSE, 0, 0, 0, (Refuse(code="mismatch", text=text),))
             ]
@@ -356,16 +359,22 @@ class Answerer:
         return self.channel.deadline(self._config) if self.channel else float("inf")
 
 
-def mismatch(hello: Hello, ours: Fingerprint) -> str:
+def mismatch(hello: Hello, me: Identity) -> str:
     """Why these two cannot speak, with both values; empty when they can."""
     if not hello.protocol_min <= PROTOCOL_VERSION <= hello.protocol_max:
         return (
             f"protocol {hello.protocol_min} to {hello.protocol_max} dialled, "
             f"this side speaks {PROTOCOL_VERSION}"
         )
-    theirs = hello.fingerprint
+    theirs, ours = hello.fingerprint, me.fingerprint
     if ours.tokenizer and theirs.tokenizer and ours.tokenizer != theirs.tokenizer:
         return f"tokenizer {theirs.tokenizer} dialled, this side has {ours.tokenizer}"
+    if hello.role != "verifier":
+        return ""  # a tool that wants no guesses gives nothing for them
+    for need in me.needs:
+        if need not in hello.features:
+            given = "; ".join(hello.features) or "no features"
+            return f"{me.node_id} needs {need}; {hello.node_id} gives {given}"
     return ""
 
 

@@ -58,7 +58,10 @@ class Limits(Part, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """Unsequenced. The dialling side says it every beat until it is answered."""
+    """Unsequenced. The dialling side says it every beat until it is answered.
+
+    `features` are what it can give; an answering side that `needs` something else refuses, with both texts.
+    """
 
     dial: Number
     role: Text
@@ -68,6 +71,7 @@ class Hello(Message, frozen=True):
     fingerprint: Fingerprint = Fingerprint()
     adapters: tuple[Text, ...] = ()
     window: Window = Window()
+    features: tuple[Text, ...] = ()
 
 
 class Welcome(Message, frozen=True):

@@ -6,15 +6,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from drafter.capabilities import context
+from drafter.capabilities import TakesHidden, context
 from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
 from engine.config import Dtype, EngineConfig, Implementation
+from engine.features import made_by
 from engine.models.config import ModelConfig
 from engine.pages import PagePool
 from engine.runner import Engine
+from engine.weights import fingerprint
 from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
 from protocol.link import Identity, LinkUp, Received
@@ -36,11 +38,13 @@ from tests import identities
 from verifier.acceptance import make
 from verifier.admission import Admission
 from verifier.compiler import DirectCompiler
-from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
+from verifier.config import FeaturesConfig, PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.grammar import Grammars, bridge
+from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
+from verifier.reading import capture, projection
 from verifier.text import StreamDetokenizer, load_tokenizer
 from verifier.worker import EngineWorker
 
@@ -78,6 +82,8 @@ class Cluster:
         max_chunk: int = 64,
         max_running: int = 16,
         implementation: Implementation = "auto",
+        features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
+        overlap: bool = True,
         **settings: Any,
     ) -> None:
         self._numbers = count(1)
@@ -89,7 +95,8 @@ class Cluster:
         context = min(model.positions, pages * page_size)
         config = VerifierConfig(
             model=target,
-            planner=PlannerConfig(draft_length=draft_length),
+            planner=PlannerConfig(draft_length=draft_length, overlap=overlap),
+            features=features,
             rule=rule,
             **settings,
             scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
@@ -104,11 +111,13 @@ class Cluster:
                 implementation=implementation,
             ),
         )
+        rows = capture(self.engine, features, projection(features))
         identity = Identity(
             "verifier",
             "verifier-0",
             Fingerprint(vocabulary=model.vocab),
             Limits(context=context, max_ahead=draft_length),
+            features=(rows.text, made_by(fingerprint(target))) if rows else (),
         )
         grammars = Grammars(bridge(target, model.vocab, model.eos_ids), lambda _grammar: "")
         self.pool = PagePool(pages, page_size)
@@ -119,6 +128,7 @@ class Cluster:
                 self.pool,
                 PLANNERS[config.planner.name](config.planner),
                 lambda: StreamDetokenizer(tokenizer),
+                hidden=Hidden(rows, rows.row_bytes, features.recent) if rows else None,
             )
         )
         self.verifier = VerifierNode(
@@ -151,7 +161,8 @@ class Cluster:
         config = self.configs[node_id].model_copy(update={"kv_bytes": 16 << 20})
         proposer = PROPOSERS[config.method](config)
         limits = Limits(context(config, proposer), config.max_requests, config.max_ahead)
-        identity = Identity("drafter", node_id, limits=limits, method=config.method)
+        needs = proposer.needs if isinstance(proposer, TakesHidden) else ()
+        identity = Identity("drafter", node_id, limits=limits, method=config.method, needs=needs)
         endpoint = self._endpoint(node_id, identity)
         self.drafters[node_id] = DrafterNode(
             DrafterCore(config, proposer), endpoint, proposer, self._clock

@@ -24,6 +24,7 @@ from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
 from verifier.exactness import faults
 from verifier.grammar import Grammars, bridge
+from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
 from verifier.vetting import Vetting
@@ -61,10 +62,12 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
     import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
 
+    from engine.features import bytes_per_slot, made_by  # noqa: PLC0415
     from engine.models.config import ModelConfig  # noqa: PLC0415
     from engine.paced import PacedEngine  # noqa: PLC0415
-    from engine.runner import Engine, pages_for  # noqa: PLC0415
+    from engine.runner import Engine, bytes_per_page  # noqa: PLC0415
     from engine.weights import fingerprint  # noqa: PLC0415
+    from verifier.reading import capture, projection  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
@@ -75,7 +78,12 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     torch.set_num_threads(config.threads)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     dtype: Dtype = config.dtype
-    pages = pages_for(config.kv_bytes, model, config.page_size, dtype)
+    kept = projection(config.features)
+    width = kept.width if kept else len(config.features.states) * model.hidden
+    pages = config.kv_bytes // (
+        bytes_per_page(model, config.page_size, dtype)
+        + config.page_size * bytes_per_slot(width, config.features.dtype)
+    )
     longest = min(config.context or model.positions, pages * config.page_size)
     engine_config = EngineConfig(
         pages=pages,
@@ -86,7 +94,9 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         implementation=config.implementation,
         trust_remote_code=config.trust_remote_code,
     )
-    engine = PacedEngine(Engine.load(config.model, engine_config), config.threads)
+    target = Engine.load(config.model, engine_config)
+    rows = capture(target, config.features, kept)
+    engine = PacedEngine(target, config.threads)
     engine.warm_up()
     tokenizer = load_tokenizer(config.model)
     vocabulary = min(model.vocab, tokenizer.get_vocab_size())
@@ -98,6 +108,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         PagePool(pages, config.page_size),
         PLANNERS[config.planner.name](config.planner),
         lambda: StreamDetokenizer(tokenizer),
+        hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
     )
     identity = Identity(
         role="verifier",
@@ -108,6 +119,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             requests=config.scheduler.max_running,
             max_ahead=config.planner.draft_length,
         ),
+        features=(rows.text, made_by(weights)) if rows else (),
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     ends = frozenset(model.eos_ids)

@@ -18,6 +18,10 @@ class PlannerConfig(BaseModel):
     patience: float = Field(
         0.002, ge=0, description="seconds a step may wait for a tail that is expected"
     )
+    overlap: bool = Field(
+        True,
+        description="drafters run ahead of the window that is verified; off: one window, then its verdict",
+    )
 
 
 class SchedulerConfig(BaseModel):
@@ -29,6 +33,28 @@ class SchedulerConfig(BaseModel):
     max_waiting: int = Field(1024, ge=0, description="choices that may wait; more are refused")
     forward_seconds: float = Field(0.25, gt=0, description="bound of one forward; chunks follow it")
     max_chunk: int = Field(512, ge=16, description="new tokens in one forward at most")
+
+
+class FeaturesConfig(BaseModel):
+    """What is kept of the target's hidden states for drafters that need them, and how it is sent.
+
+    States are numbered: 0 is the embedding, k what layer k-1 left, one more than there are layers what the last norm
+    makes of it. With `fc`, drafters get what it makes of them; the names are those of tensors in the `draft` folder.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    states: tuple[int, ...] = Field((), description="none: nothing is kept")
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    draft: Path = Field(Path(), description="checkpoint folder that holds the projection")
+    fc: str = Field("", description="tensor of the projection; empty: states are sent as they are")
+    part_norms: tuple[str, ...] = Field((), description="norms of the single states before fc")
+    joint_norm: str = Field("", description="norm of all states before fc")
+    norm: str = Field("", description="norm after fc")
+    eps: float = Field(1e-6, gt=0, description="of these norms")
+    recent: int = Field(
+        0, ge=0, description="positions that a new mirror is told of; 0: all of them"
+    )
 
 
 class ThresholdConfig(BaseModel):
@@ -84,6 +110,7 @@ class VerifierConfig(BaseModel):
     page_size: int = Field(16, ge=1, description="positions a KV page holds")
     kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages")
     context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
+    features: FeaturesConfig = FeaturesConfig()
     planner: PlannerConfig = PlannerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     otlp_traces_endpoint: str = Field("", description="where traces are sent")

@@ -31,6 +31,7 @@ from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
 from verifier.exactness import asked
 from verifier.generation import Generation
+from verifier.hidden import Hidden
 from verifier.matcher import Compiled, Unchecked
 from verifier.planner import Planner
 from verifier.record import Record
@@ -39,7 +40,10 @@ from verifier.step import Round, Step, Verdict, Work
 
 
 class VerifierCore:
-    """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice."""
+    """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice.
+
+    `hidden` reads the target's hidden states, where drafters may need them.
+    """
 
     def __init__(
         self,
@@ -48,10 +52,13 @@ class VerifierCore:
         pool: PagePool,
         planner: Planner,
         detokenizer: Callable[[], Detokenizer],
+        *,
+        hidden: Hidden | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
         self.drafting = Drafting(planner, admission.vocabulary, self.counters, asked(config))
+        self.drafting.hidden = hidden
         self._lossy = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
         self.fronts: set[int] = set()
@@ -182,6 +189,8 @@ class VerifierCore:
             generation.score(work, verdict)
             if work.draws:
                 self._commit(generation, work, verdict, started, now)
+            else:
+                self.drafting.computed(generation)
             self.scheduler.pool.publish(generation.sequence, generation.line)
         self.record.stepped(step, started, now)
         for generation in [each for each in self.scheduler.running if each.output.finish]:
@@ -224,7 +233,7 @@ class VerifierCore:
     def outbox(self, link: int) -> list[AnyMessage]:
         """What this link must be told now, in order; the caller says it, or the link ends."""
         if link in self.drafting.roster:
-            return self.drafting.outbox.take(link, self.drafting.tell)
+            return self.drafting.messages(link)
         return self._outbox.take(link, emissions)
 
     @property

@@ -9,6 +9,7 @@ from protocol.link import LinkUp
 from protocol.messages import (
     AnyMessage,
     DraftClose,
+    DraftContext,
     DraftSync,
     DraftTailStream,
     Heartbeat,
@@ -19,6 +20,7 @@ from protocol.messages import (
 from protocol.outbox import Outbox
 from verifier.acceptance import Slices
 from verifier.generation import Binding, Generation
+from verifier.hidden import NOTHING, Hidden
 from verifier.planner import Planner
 from verifier.roster import Roster
 from verifier.step import Work
@@ -45,6 +47,7 @@ class Drafting:
     ) -> None:
         self.roster = Roster()
         self.outbox: Outbox[Generation] = Outbox()
+        self.hidden: Hidden | None = None
         self._planner = planner
         self._vocabulary = vocabulary
         self._counters = counters
@@ -85,6 +88,8 @@ class Drafting:
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
             generation.binding = Binding(drafter, generation.epoch, tail)
+            if self.hidden is not None:
+                generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
             drafter.bound += 1
             self.outbox.news(drafter.link, generation.id, generation)
@@ -113,6 +118,12 @@ class Drafting:
         else:
             self.unbind(generation, "context")
             generation.waits.refused(binding.drafter.link, "context", 0.0)
+
+    def computed(self, generation: Generation) -> None:
+        """More of its line was computed: a drafter that needs hidden states is sent them."""
+        binding = generation.binding
+        if self.hidden is not None and binding is not None and binding.drafter.needs:
+            self.outbox.news(binding.drafter.link, generation.id, generation)
 
     # --- what drafters say --------------------------------------------------------------------------
 
@@ -198,6 +209,16 @@ class Drafting:
 
     # --- what drafters are told -----------------------------------------------------------------------
 
+    def messages(self, link: int) -> list[AnyMessage]:
+        """What fits into the next frame to this drafter."""
+        if self.hidden is None:
+            return self.outbox.take(link, self.tell)
+        self.hidden.begin()
+        messages = self.outbox.take(link, self.tell)
+        for generation in self.hidden.behind:
+            self.outbox.news(link, generation.id, generation)
+        return self.hidden.filled(messages)
+
     def tell(self, generation: Generation) -> Iterator[AnyMessage]:
         """What the drafter of this generation must know, all of it in one message."""
         binding = generation.binding
@@ -205,6 +226,8 @@ class Drafting:
             return
         output = generation.output.tokens
         max_ahead = self._max_ahead(binding)
+        span = self.hidden.take(generation, binding) if self.hidden is not None else None
+        start, rows = (span.start, NOTHING) if span is not None else (0, None)
         if binding.told is None:
             yield DraftSync(
                 request=generation.id,
@@ -218,6 +241,8 @@ class Drafting:
                 slice=self._slices.size,
                 fresh=self._slices.fresh,
                 trace=generation.submit.trace,
+                hidden_from=start,
+                hidden=rows,
             )
         elif binding.told < len(output):
             yield VerifyCommit(
@@ -226,7 +251,12 @@ class Drafting:
                 start=binding.told,
                 tokens=tuple(output[binding.told :]),
                 max_ahead=max_ahead,
+                hidden_from=start,
+                hidden=rows,
             )
+        elif rows is not None:
+            yield DraftContext(generation.id, binding.epoch, start, rows)
+            return
         else:
             return
         binding.told = len(output)

@@ -13,12 +13,16 @@ from verifier.tail import DraftTail
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """A request bound to a drafter. `told` counts the output tokens that were said; None: not opened yet."""
+    """A request bound to a drafter. `told` counts the output tokens that were said; None: not opened yet.
+
+    `told_hidden` is the position before which it was sent its rows of hidden states, if it needs any.
+    """
 
     drafter: Drafter
     epoch: int
     tail: DraftTail
     told: int | None = None
+    told_hidden: int = 0
 
 
 @dataclass(slots=True, eq=False)

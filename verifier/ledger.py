@@ -134,6 +134,8 @@ class Ledger:
                 "refused_by_drafters": under("refused_", counters, REFUSALS),
                 "bindings": one(drafting.bindings),
                 "unbindings": dict(drafting.unbindings),
+                "hidden_rows": one(drafting.hidden.counters["rows"] if drafting.hidden else 0),
+                "hidden_bytes": one(drafting.hidden.counters["bytes"] if drafting.hidden else 0),
                 "prompt_tokens": one(self._prompt_tokens),
                 "prefix_queries": one(self._prefix_queries),
                 "prefix_hits": one(self._prefix_hits),

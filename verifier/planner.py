@@ -52,6 +52,10 @@ class Planner(Protocol):
         """Draft length for each candidate, at most `budget` in sum; earlier positions first, then earlier requests."""
 
 
+IN_TURN: Final = 1.0
+"""Seconds that a step waits for its tails at most where nothing overlaps."""
+
+
 class Fixed:
     """The same draft length for everybody, whatever the load.
 
@@ -63,8 +67,10 @@ class Fixed:
 
     def __init__(self, config: PlannerConfig) -> None:
         self._length = config.draft_length
-        self.patience = config.patience if config.draft_length else 0.0
-        self.wanted = 2 * config.draft_length + 1 if config.draft_length else 0
+        patience = config.patience if config.overlap else max(config.patience, IN_TURN)
+        self.patience = patience if config.draft_length else 0.0
+        ahead = config.draft_length + 1 if config.overlap else 0
+        self.wanted = config.draft_length + ahead if config.draft_length else 0
 
     def enough(self, available: int) -> bool:
         return available >= self._length

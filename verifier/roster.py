@@ -30,6 +30,7 @@ class Drafter:
     draining: bool = False
     bound: int = 0
     prompt: float = 1.0
+    needs: tuple[str, ...] = ()
     report: Report | None = None
     _skipped: int = 0
 
@@ -94,7 +95,7 @@ class Roster:
         return self._drafters.get(link)
 
     def add(self, up: LinkUp) -> None:
-        self._drafters[up.link] = Drafter(up.link, up.node_id, up.method, up.limits)
+        self._drafters[up.link] = Drafter(up.link, up.node_id, up.method, up.limits, needs=up.needs)
 
     def remove(self, link: int) -> None:
         self._drafters.pop(link, None)

@@ -3,7 +3,7 @@
 A lean implementation is a file and a line in the table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,11 +21,12 @@ class Decoder(Protocol):
     """A loaded model over paged KV."""
 
     def forward(
-        self, batch: "Batch", attend: "Attend", kv: Sequence["Tensor"], hidden: Sequence[int]
+        self, batch: "Batch", attend: "Attend", kv: Sequence["Tensor"], hidden: Collection[int]
     ) -> "tuple[Tensor, Mapping[int, Tensor]]":
         """Write the KV of T tokens; float32 logits [N, V] of the wanted ones, and residual streams [T, H].
 
-        Stream 0 is the embedding and k what layer k-1 left, before any norm.
+        Stream 0 is the embedding and k what layer k-1 left, before any norm; the one after the last of
+        those is what the last norm makes of it.
         """
 
 

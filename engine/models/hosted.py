@@ -4,7 +4,7 @@ Shapes: T tokens, H hidden, V vocabulary, N positions whose logits are wanted.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Hosted:
 
     @torch.no_grad()
     def forward(
-        self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Sequence[int]
+        self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Collection[int]
     ) -> tuple[Tensor, Mapping[int, Tensor]]:
         """See `engine.models.Decoder`."""
         self._asked, self._streams = frozenset(hidden), {}
@@ -85,11 +85,12 @@ class Hosted:
         return (logits_XV if self._keeps else logits_XV.index_select(0, wanted_N)).float()
 
     def _watch(self, count: int) -> None:
-        """Note what enters the first block of the decoder and what leaves each of them."""
+        """Note what enters the first block of the decoder, what leaves each of them, and what the last norm leaves."""
         blocks = _blocks(self._module, count)
         blocks[0].register_forward_pre_hook(self._entered, with_kwargs=True)
         for index, block in enumerate(blocks):
             block.register_forward_hook(partial(self._left, index + 1))
+        self._module.base_model.register_forward_hook(partial(self._left, count + 1))
 
     def _entered(self, _: nn.Module, given: Sequence[Any], named: Mapping[str, Any]) -> None:
         if 0 in self._asked:

@@ -4,7 +4,7 @@ Shapes: T tokens, H hidden, A query heads, K key/value heads, X heads of several
 V vocabulary, N positions whose logits are wanted, P pages, S positions of a page; 2 is (key, value).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,7 @@ class Llama:
             return cls(shape, weights, tables(model, config.max_context, dtype))
 
     def forward(
-        self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Sequence[int]
+        self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Collection[int]
     ) -> tuple[Tensor, Mapping[int, Tensor]]:
         """See `engine.models.Decoder`."""
         x_TH = embedding(batch.ids_T, self.embedding_VH)
@@ -80,13 +80,17 @@ class Llama:
             x_TH = layer.down(layer.gate_up(y_TH), x_TH)
             if index + 1 in hidden:
                 seen[index + 1] = x_TH
+        if self.config.layers + 1 in hidden:
+            seen[self.config.layers + 1] = self._final(x_TH)
         wanted_NH = x_TH.index_select(0, batch.wanted_N)
         return self.logits(wanted_NH), {k: seen[k] for k in hidden}
 
     def logits(self, x_NH: Tensor) -> Tensor:
         """Logits of final residuals, in float32: the product is taken in the model's dtype."""
-        y_NH = rms_norm(x_NH, self.norm_H.shape, self.norm_H, self.config.eps)
-        return self.head(y_NH).float()
+        return self.head(self._final(x_NH)).float()
+
+    def _final(self, x_NH: Tensor) -> Tensor:
+        return rms_norm(x_NH, self.norm_H.shape, self.norm_H, self.config.eps)
 
     def _project(self, layer: _Layer, x_TH: Tensor) -> Tensor:
         """Queries, keys and values [T, X, D] side by side, before rotation."""

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from drafter.config import DrafterConfig
 from orchestrator.commands.output import progress, stage
 from orchestrator.config import Config, near
 from orchestrator.launch import LAUNCHERS, Service
 from orchestrator.launch.events import Changed
-from orchestrator.launch.plan import Child, children
+from orchestrator.launch.plan import Child, children, drafter
 from orchestrator.launch.threads import LIGHT, usable_cores
 from orchestrator.models import resolve
 from orchestrator.settings import ConfigError
+from verifier.config import FeaturesConfig
 
 GLANCE: Final = 0.02  # seconds between two looks at whether the front door has found its verifiers
 LINKED: Final = 10.0  # seconds after which it should have
@@ -35,9 +37,9 @@ def launch(
     """
     begun = time.monotonic()
     target = _model(config, config.target, "model", news)
-    draft = None
-    if config.drafters and config.method not in LIGHT:
-        draft = _model(config, config.draft, "draft model", news) if config.draft else target
+    draft, features = _drafts(config, target, news)
+    kept = config.verifier.model_copy(update={"features": features})
+    config = config.model_copy(update={"verifier": kept})
     if config.launcher not in LAUNCHERS:
         known = near(config.launcher, LAUNCHERS)
         raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
@@ -48,6 +50,30 @@ def launch(
             news(change.name, text, begun)
 
     return LAUNCHERS[config.launcher](arrange(config, target, draft, usable_cores()), watch)
+
+
+def _drafts(
+    config: Config, target: Path, news: Callable[[str, str, float], None]
+) -> tuple[Path | None, FeaturesConfig]:
+    """The draft model's folder, and what verifiers keep for it if it is a head that reads hidden states."""
+    from orchestrator.heads import captured, reads_hidden  # noqa: PLC0415  # it reads models
+
+    nothing = config.verifier.features
+    if not config.drafters or config.method in LIGHT:
+        return None, nothing
+    if not reads_hidden(config.drafter.model_copy(update={"method": config.method})):
+        return _model(
+            config, config.draft, "draft model", news
+        ) if config.draft else target, nothing
+    if not config.draft:
+        raise ConfigError(f"Method {config.method} needs a draft head: --draft FOLDER")
+    folder = Path(config.draft).expanduser().absolute()
+    one = drafter(config, 0, target, folder).config
+    assert isinstance(one, DrafterConfig)
+    try:
+        return folder, captured(one).model_copy(update={"recent": nothing.recent})
+    except ValueError as error:
+        raise ConfigError(f"The draft head cannot be used: {error}") from error
 
 
 def serving(service: Service) -> bool:

@@ -85,6 +85,8 @@ _OWN: Final[Sequence[tuple[str, Kind, str, str, str, str]]] = (
      "Requests that drafters would not have, by why"),
     ("bindings", "counter", "verifier", "bindings", "", "Epochs: times that a request was bound to a drafter"),
     ("unbindings", "counter", "verifier", "unbindings", "reason", "Epochs that are over, by why"),
+    ("hidden_rows", "counter", "verifier", "hidden_rows", "", "Positions whose hidden states drafters were sent"),
+    ("hidden_bytes", "counter", "verifier", "hidden_bytes", "", "Bytes of those on the wire"),
     ("bound_requests", "gauge", "verifier", "bound", "drafter", "Choices that are bound to a drafter now"),
     ("drafted_tokens", "counter", "verifier", "drafted_by", "drafter", "Draft tokens verified, by drafter"),
     ("accepted_tokens", "counter", "verifier", "accepted_by", "drafter", "Draft tokens accepted, by drafter"),

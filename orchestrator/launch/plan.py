@@ -43,6 +43,9 @@ class Child:
         return self.role != "drafter"
 
 
+ALONE: Final = Share()
+
+
 def children(config: Config, target: Path, draft: Path | None, cores: int) -> list[Child]:
     """The processes of a service, in the order in which they are stopped."""
     dealt = shares(
@@ -68,14 +71,16 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             for number in range(config.verifiers)
         ),
         *(
-            _drafter(config, number, target, draft, dealt["drafter"])
+            drafter(config, number, target, draft, dealt["drafter"])
             for number in range(config.drafters)
         ),
     ]
 
 
 def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
-    planner = config.verifier.planner.model_copy(update={"draft_length": config.draft_length})
+    planner = config.verifier.planner.model_copy(
+        update={"draft_length": config.draft_length, "overlap": config.overlap}
+    )
     part = config.verifier.model_copy(
         update={
             "node_id": f"verifier-{number}",
@@ -92,7 +97,10 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
     return Child(part, "verifier", share.environment)
 
 
-def _drafter(config: Config, number: int, target: Path, draft: Path | None, share: Share) -> Child:
+def drafter(
+    config: Config, number: int, target: Path, draft: Path | None, share: Share = ALONE
+) -> Child:
+    """One drafter of a service."""
     own = config.drafter.model_fields_set
     part = config.drafter.model_copy(
         update={
@@ -101,6 +109,7 @@ def _drafter(config: Config, number: int, target: Path, draft: Path | None, shar
             "model": draft,
             "target": target,
             "trust_remote_code": config.trust_remote_code,
+            "overlap": config.overlap,
             "dtype": config.drafter.dtype if "dtype" in own else config.dtype,
             "threads": share.threads,
             "link": config.link,

@@ -16,6 +16,7 @@ def benches(folder: Path) -> Mapping[str, Sequence[str]]:
     return {
         "engine": ["tests.bench.engine_forward", model, "--repeats", "5"],
         "proposers": ["tests.bench.proposers"],
+        "hidden": ["tests.bench.hidden"],
         "verification": ["tests.bench.verification"],
         "watching": ["tests.bench.watching"],
         "mesh": ["orchestrator", "bench", "mesh"],

@@ -46,8 +46,8 @@ def test_a_bad_row_is_named_before_anything_is_written(
 
 
 def test_a_hidden_state_that_does_not_exist(tiny: Make) -> None:
-    with pytest.raises(EngineError, match="hidden state 4 does not exist, the last is 3"):
-        tiny("llama").engine().forward([GOOD], hidden=(0, 4))
+    with pytest.raises(EngineError, match="hidden state 5 does not exist, the last is 4"):
+        tiny("llama").engine().forward([GOOD], hidden=(0, 5))
 
 
 def test_no_rows_are_no_forward(tiny: Make) -> None:

@@ -86,7 +86,7 @@ def test_vllms_flag_is_refused_by_its_key() -> None:
     assert run("up", "--speculative-config", '{"method": "medusa"}') == (
         2,
         "error: --speculative-config: method: 'medusa' is not supported; "
-        "there is draft_model, ngram, suffix\n",
+        "there is dflash, draft_model, dspark, eagle, eagle3, ngram, suffix\n",
     )
 
 

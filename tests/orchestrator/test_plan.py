@@ -9,7 +9,7 @@ from drafter.config import DrafterConfig
 from orchestrator.config import Config
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch.plan import children
-from verifier.config import VerifierConfig
+from verifier.config import FeaturesConfig, VerifierConfig
 
 TARGET, DRAFT = Path("/models/target"), Path("/models/draft")
 
@@ -47,6 +47,20 @@ def test_what_a_part_says_for_itself_wins() -> None:
     _, verifier, drafter, _ = children(config, TARGET, None, 8)
     assert (verifier.config.threads, drafter.config.dtype) == (1, "bfloat16")  # type: ignore[union-attr]
     assert verifier.environment["OMP_NUM_THREADS"] == "1"
+
+
+def test_a_draft_head_is_known_on_both_sides() -> None:
+    kept = FeaturesConfig(states=(2, 15, 27), draft=DRAFT, fc="fc.weight")
+    config = Config(method="eagle3", overlap=False)
+    config = config.model_copy(
+        update={"verifier": config.verifier.model_copy(update={"features": kept})}
+    )
+    _, verifier, drafter, _ = (each.config for each in children(config, TARGET, DRAFT, 4))
+    assert isinstance(verifier, VerifierConfig)
+    assert verifier.features == kept
+    assert not verifier.planner.overlap
+    assert isinstance(drafter, DrafterConfig)
+    assert (drafter.model, drafter.target, drafter.overlap) == (DRAFT, TARGET, False)
 
 
 def test_a_child_can_be_configured_from_its_own_json() -> None:

@@ -10,6 +10,8 @@ from orchestrator.config import Config
 from orchestrator.settings import ConfigError, load
 from orchestrator.speculative import merged, settings
 
+KNOWN = "there is dflash, draft_model, dspark, eagle, eagle3, ngram, suffix"
+
 
 def said(**keys: Any) -> Mapping[str, Any]:
     return settings(json.dumps(keys))
@@ -55,6 +57,10 @@ def refused(**keys: Any) -> str:
             },
         ),
         (
+            {"method": "eagle", "model": "head", "num_speculative_tokens": 3},
+            {"method": "eagle3", "draft": "head", "draft_length": 3},
+        ),
+        (
             {
                 "method": "suffix",
                 "num_speculative_tokens": 32,
@@ -95,12 +101,12 @@ def test_values_that_ask_for_nothing_are_no_fault() -> None:
     [
         ({}, "--speculative-config: method: it must be said, or a model"),
         (
-            {"method": "eagle3", "model": "x"},
-            "--speculative-config: method: 'eagle3' is not supported; there is draft_model, ngram, suffix",
+            {"method": "medusa", "model": "x"},
+            f"--speculative-config: method: 'medusa' is not supported; {KNOWN}",
         ),
         (
             {"method": "guess"},
-            "--speculative-config: method: 'guess' is no method; there is draft_model, ngram, suffix",
+            f"--speculative-config: method: 'guess' is no method; {KNOWN}",
         ),
         (
             {"method": "suffix", "quantization": "fp8"},

@@ -59,6 +59,7 @@ MESSAGES: Final[Mapping[str, AnyMessage]] = {
         fingerprint=Fingerprint("w", "t", 32000),
         adapters=("law", "med"),
         window=Window(16, 1 << 20),
+        features=("hidden",),
     ),
     "hello-short": Hello(dial=1, role="front", node_id="front-0"),
     "welcome": Welcome(

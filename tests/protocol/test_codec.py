@@ -106,7 +106,7 @@ def test_the_recorded_bytes_still_mean_the_same(name: str) -> None:
 
 WRITTEN_OUT: dict[str, list[Any]] = {
     "hello": ["Hello", 2**64 - 1, "verifier", "verifier-0", 1, 1,
-        ["w", "t", 32000], ["law", "med"], [16, 1048576]],
+        ["w", "t", 32000], ["law", "med"], [16, 1048576], ["hidden"]],
     "welcome": ["Welcome", 7, 9, "drafter", "drafter-0", [8, 65536], [2048, 64, 32],
         "suffix", ["hidden"], ["parents"], ["w2", "t", 32000]],
     "heartbeat": ["Heartbeat", "draining", 3, 1_500_000, 1_400_000, 2_500],

@@ -198,6 +198,37 @@ def test_only_a_known_tokenizer_is_compared(theirs: Fingerprint) -> None:
     assert pair.links == (500, 500)
 
 
+NEEDS = Identity("drafter", "d", needs=("states 1", "weights w"))
+
+
+def giving(*features: str, role: str = "verifier") -> Identity:
+    return Identity(role, "v", features=features)
+
+
+@pytest.mark.parametrize(
+    ("ours", "given"),
+    [(giving("weights w"), "weights w"), (giving(), "no features")],
+    ids=["something else", "nothing"],
+)
+def test_what_a_drafter_needs_and_a_verifier_does_not_give_is_refused_with_both_texts(
+    ours: Identity, given: str
+) -> None:
+    pair = Pair(ours=ours, theirs=NEEDS)
+    assert pair.tick() == ([Rejected(f"d needs states 1; v gives {given}")], [])
+
+
+def test_needs_that_are_met_are_told_to_the_dialler() -> None:
+    (up,), _ = Pair(ours=giving("weights w", "states 1", "more"), theirs=NEEDS).tick()
+    assert isinstance(up, LinkUp)
+    assert up.needs == ("states 1", "weights w")
+
+
+def test_a_tool_gives_nothing_and_is_not_refused_for_it() -> None:
+    pair = Pair(ours=giving(role="tool"), theirs=NEEDS)
+    pair.tick()
+    assert pair.links == (500, 500)
+
+
 def test_a_peer_that_comes_back_with_another_tokenizer_loses_its_link() -> None:
     pair = Pair(theirs=Identity("drafter", "d", Fingerprint("w", "t", 100)))
     pair.tick()

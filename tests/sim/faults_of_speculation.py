@@ -7,8 +7,9 @@ from drafter.core import DrafterCore
 from drafter.mirror import Mirror
 from protocol.outbox import Outbox
 from tests.sim.edits import Fault, fault
-from verifier import drafting
+from verifier import drafting, hidden
 from verifier.drafting import Drafting
+from verifier.hidden import Hidden
 from verifier.roster import Roster, Waits
 from verifier.tail import DraftTail
 
@@ -43,6 +44,25 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "epoch not raised": fault(Drafting, "bind", "generation.epoch += 1", "generation.epoch = 1"),
     "link of a row not compared": fault(
         drafting, "_bound", "binding.drafter.link != link", "False"
+    ),
+    "feature hole unnoticed": fault(
+        Hidden, "take", "binding.told_hidden = end", "binding.told_hidden = end + 1"
+    ),
+    "rows sent again": fault(
+        Hidden, "take", "binding.told_hidden = end", "binding.told_hidden = start"
+    ),
+    "rows of the next position": fault(
+        Hidden,
+        "filled",
+        "list(self._spans.values())",
+        "[Span(s[0], s[1] + 1, s[2] + 1) for s in self._spans.values()]",
+    ),
+    "rows that do not fit forgotten": fault(Drafting, "messages", "self.hidden.behind", "()"),
+    "rows of guesses": fault(
+        hidden,
+        "known",
+        "min(generation.sequence.computed, len(generation.line) - 1)",
+        "len(generation.line) + 1",
     ),
     "close forgotten": fault(Drafting, "unbind", "binding.told is not None", "False"),
     "close of another epoch": fault(Drafting, "unbind", "binding.epoch,", "binding.epoch + 1,"),

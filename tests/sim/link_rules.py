@@ -10,6 +10,7 @@ from protocol.link import Channel
 from tests.sim.breach import holds
 from tests.sim.places import Place
 from verifier.generation import Generation
+from verifier.hidden import known
 
 if TYPE_CHECKING:
     from tests.sim.roles import DrafterPlace, VerifierPlace
@@ -67,6 +68,18 @@ def check_quiet(verifier: VerifierPlace, drafter: DrafterPlace) -> None:
             )
             if mirror.epoch == told[request].epoch and not (going and mirror.unsaid):
                 _same_line(mirror, told[request])
+            if mirror.epoch == told[request].epoch and drafter.proposer.needs:
+                _same_rows(drafter, mirror, told[request])
+
+
+def _same_rows(drafter: DrafterPlace, mirror: Mirror, generation: Generation) -> None:
+    """All rows that are in the pages were sent, and all that were sent are there."""
+    assert generation.binding is not None
+    sent = generation.binding.told_hidden
+    got = drafter.proposer.memories[mirror.key].told
+    where = f"quiet link, request {mirror.request}:"
+    holds(sent >= known(generation), where, "rows before", known(generation), "sent", sent)
+    holds(got in {None, sent}, where, "rows before", sent, "sent, got", got)
 
 
 def _same_line(mirror: Mirror, generation: Generation) -> None:

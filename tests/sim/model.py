@@ -11,15 +11,18 @@ from typing import Final, NamedTuple
 
 from engine.masses import Ids, Mass, Numbers
 from protocol.messages import Sampling, Submit
+from protocol.tensor import Tensor
 from tests.sim.breach import Breach
 from verifier.acceptance import RULES, Entry
 from verifier.config import VerifierConfig
+from verifier.hidden import Span
 from verifier.rules.judging import guesses_of, verdict
 from verifier.step import Step, Verdict, Work
 
 END: Final = 0
 ENDS_ONE_IN: Final = 64
 ROOT: Final = 0x1D872B41
+ROW_BYTES: Final = 8
 LETTERS: Final = ("a", "b", "ab", "c", "ba")
 _MASK: Final = (1 << 64) - 1
 
@@ -197,6 +200,18 @@ class HashWorker:
         for row in step.rows:
             self._write(row)
         return [self._judge(row) for row in step.rows]
+
+    def rows(self, spans: Sequence[Span]) -> list[Tensor]:
+        """The states in these places of the pages, as drafters that want hidden states are sent them."""
+        tensors = []
+        for span in spans:
+            states = [
+                self._slots[span.pages[position // self._page_size]][position % self._page_size]
+                for position in range(span.start, span.end)
+            ]
+            data = b"".join(state.to_bytes(ROW_BYTES, "little") for state in states)
+            tensors.append(Tensor("int64", (len(states), 1), data))
+        return tensors
 
     def _write(self, row: Work) -> None:
         end = row.start + len(row.tokens)

@@ -13,8 +13,6 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - close after open: both wait only behind a closed window, and then the epoch of the close fences it.
 - drained drafter chosen: it refuses by itself.
 - no early acknowledgements: the next heartbeat acknowledges too.
-
-Of the list in `docs/protocol.md`, the feature hole waits for hidden states to be sent.
 """
 
 from collections.abc import Mapping

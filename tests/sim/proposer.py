@@ -8,14 +8,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Final
 
 import numpy as np
 
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
 from protocol.laws import Law
+from protocol.tensor import Tensor
 from tests.sim.breach import Breach
 from tests.sim.model import ROOT, Chain, mix
+
+STATES: Final = "hash states"
+"""What drafters that need hidden states need here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,9 @@ class Profile:
     redrafts: float = 0.0
     short: float = 0.0
     pending: float = 0.0
-    features: bool = False  # its KV of guesses is worth nothing once they are committed
+    features: bool = (
+        False  # it guesses from rows: KV of guesses is worth nothing once they are committed
+    )
 
     def guess(self, chain: Chain, mirror: Mirror, state: int, position: int, variant: int) -> int:
         """The token for `position` after the tokens of `state`; another one for most other variants when wrong."""
@@ -45,12 +52,13 @@ class Profile:
 @dataclass(slots=True)
 class _Memory:
     """Draft KV of one mirror: the state of every computed position; the output line when it was last seen; the most
-    guesses that were ever granted.
+    guesses that were ever granted; the position after the newest row of hidden states, where there was one.
     """
 
     most: int
     states: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
+    told: int | None = None
 
 
 def law_of(token: int, confidence: float, vocabulary: int) -> Law:
@@ -65,6 +73,7 @@ class HashProposer:
 
     def __init__(self, profile: Profile, chain: Chain, rng: random.Random) -> None:
         self.profile = profile
+        self.needs = (STATES,) if profile.features else ()
         self.memories: dict[tuple[int, int], _Memory] = {}
         self._chain = chain
         self._rng = rng
@@ -88,11 +97,29 @@ class HashProposer:
         memory.line = list(mirror.line)
         memory.most = max(memory.most, mirror.max_ahead)
 
+    def hidden(self, mirror: Mirror, start: int, rows: Tensor) -> None:
+        """Rows are the states of their positions, one behind the other, and none is of a token to come."""
+        memory = self.memories[mirror.key]
+        told = start if memory.told is None else memory.told
+        end = start + rows.shape[0]
+        text = (*mirror.prompt, *mirror.line[: mirror.base])
+        if start != told or end > len(text):
+            raise Breach(f"request {mirror.request}: rows {start} to {end}, known before {told}")
+        states = self._chain.walk(ROOT, text[:end])[start:]
+        data = bytes(rows.data)
+        if [
+            int.from_bytes(data[8 * i : 8 * i + 8], "little") for i in range(len(states))
+        ] != states:
+            raise Breach(f"request {mirror.request}: rows of other positions at {start} to {end}")
+        memory.told = end
+
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
         return [self._propose(mirror, want) for mirror, want in wants]
 
     def _propose(self, mirror: Mirror, want: int) -> Proposal:
         rng, profile = self._rng, self.profile
+        if profile.features and self.memories[mirror.key].told != _anchor(mirror):
+            return Proposal()  # more rows are on their way
         if len(mirror.line) > mirror.base and rng.random() < profile.redrafts:
             start = rng.randrange(mirror.base, len(mirror.line))
             tokens, confidences = self._draft(
@@ -134,3 +161,8 @@ class HashProposer:
             confidences.append(self.profile.fingerprint(states[-1], token, mirror.epoch))
             states.append(self._chain.after(states[-1], token))
         return tokens, confidences
+
+
+def _anchor(mirror: Mirror) -> int:
+    """The position of the newest committed token: rows are known before it, or none."""
+    return len(mirror.prompt) + mirror.base - 1

@@ -15,9 +15,9 @@ from tests.sim.asks import Ask, Setting
 from tests.sim.client import Client
 from tests.sim.door import Door
 from tests.sim.liar import Liar
-from tests.sim.model import END, HashWorker, ToyDetokenizer
+from tests.sim.model import END, ROW_BYTES, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
-from tests.sim.proposer import HashProposer
+from tests.sim.proposer import STATES, HashProposer
 from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature
 from tests.sim.watch import WatchedDrafting
 from verifier.acceptance import RULES
@@ -25,6 +25,7 @@ from verifier.admission import Admission
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
 from verifier.exactness import asked
+from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planner import Fixed
 from verifier.step import Step
@@ -80,7 +81,10 @@ class VerifierPlace(Place):
             self._steps,
             rule=RULES[config.rule],
         )
-        identity = Identity("verifier", self.address, limits=Limits(CONTEXT))
+        self.drafting.hidden = Hidden(
+            worker.rows, ROW_BYTES, config.features.recent, frame_bytes=7 * ROW_BYTES
+        )
+        identity = Identity("verifier", self.address, limits=Limits(CONTEXT), features=(STATES,))
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         node = VerifierNode(self.core, self.endpoint, worker, world.clock)
         node.command(Peers(self.peers))
@@ -115,7 +119,10 @@ class DrafterPlace(Place):
     def build(self, mesh: SimMesh) -> Node:
         world, config = self._world, self.sketch.config
         limits = Limits(config.context, config.max_requests, config.max_ahead)
-        identity = Identity("drafter", self.address, limits=limits, method=config.method)
+        needs = (STATES,) if self.honest and self.sketch.profile.features else ()
+        identity = Identity(
+            "drafter", self.address, limits=limits, method=config.method, needs=needs
+        )
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         if not self.honest:
             manners, vocabulary = self.sketch.manners, world.chain.vocabulary

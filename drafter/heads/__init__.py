@@ -1,0 +1,1 @@
+"""Draft heads over paged KV: small models that read the target's hidden states."""

@@ -1,0 +1,219 @@
+"""What DFlash and DSpark have in common as proposers: the context is written as rows come, a block is one forward.
+
+Shapes: R mirrors, B slots of a block, J of them guesses, T = R * B, H hidden, U vocabulary of the head, M rank.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+
+from drafter.config import DrafterConfig
+from drafter.heads.block import BlockHead
+from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.memory import Context, Memory, Span
+from drafter.heads.tails import length, renewed, text
+from drafter.heads.vocabulary import Place
+from drafter.mirror import Kept, Mirror
+from drafter.proposers import Proposal
+from engine.pages import PagePool
+from protocol.tensor import Tensor as Sent
+
+WRITE_AT_ONCE: Final = 2048
+"""Rows of context that one call writes at most: commits wait for it."""
+
+
+class Choose(Protocol):
+    """How tokens and confidences [R, J] come of the final states of a block's guessing slots."""
+
+    def __call__(
+        self, head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    index: int
+    mirror: Mirror
+    context: Context
+    committed: int
+    guesses: int
+
+
+class BlockProposer:
+    """A Proposer that takes hidden states: one block for every commit, anchored at the newest token."""
+
+    def __init__(
+        self, head: BlockHead, memory: Memory, needs: tuple[str, ...], choose: Choose
+    ) -> None:
+        self.needs = needs
+        self.context = memory.context - head.head.block
+        self._head = head
+        self._memory = memory
+        self._choose = choose
+        self._drawn: dict[Mirror, int] = {}  # the committed length that a mirror's block was for
+
+    def open(self, mirror: Mirror) -> None:
+        self._memory.open(mirror, text(mirror), mirror.adapter)
+        self._drawn[mirror] = -1
+
+    def close(self, mirror: Mirror) -> None:
+        self._memory.close(mirror)
+        self._drawn.pop(mirror, None)
+
+    def adopt(self, mirror: Mirror, kept: Kept) -> None:
+        """Nothing of a block stays in the pages."""
+
+    def hidden(self, mirror: Mirror, start: int, rows: Sent) -> None:
+        self._memory.receive(mirror, start, rows)
+
+    @property
+    def pool(self) -> PagePool:
+        """See `drafter.capabilities.HoldsPages`."""
+        return self._memory.pool
+
+    def reset(self) -> None:
+        """Forget the KV of requests that are over."""
+        self._memory.reset()
+
+    @torch.inference_mode()
+    def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        """A whole block, or nothing; `pending` where rows are left to write."""
+        wrote = self._write([mirror for mirror, _ in wants])
+        works = [
+            work
+            for index, (mirror, want) in enumerate(wants)
+            if (work := self._work(index, mirror, want))
+        ]
+        drawn = {work.index for work in works}
+        proposals = [
+            Proposal(pending=wrote and index not in drawn and self._unwritten(mirror) > 0)
+            for index, (mirror, _) in enumerate(wants)
+        ]
+        if works:
+            for work, tokens, chances in self._draw(works):
+                self._drawn[work.mirror] = work.committed
+                proposals[work.index] = Proposal(*renewed(work.mirror, tokens, chances))
+        return proposals
+
+    def _unwritten(self, mirror: Mirror) -> int:
+        context = self._memory.contexts[mirror]
+        return min(context.end, length(mirror) - 1) - context.true
+
+    def _write(self, mirrors: Sequence[Mirror]) -> bool:
+        """Put rows that came into the pages; whether there were any."""
+        room = WRITE_AT_ONCE
+        spans: list[Span] = []
+        pieces: list[Tensor] = []
+        for mirror in mirrors:
+            context = self._memory.contexts[mirror]
+            count = min(self._unwritten(mirror), room)
+            if count <= 0 or context.true + count > self._memory.context:
+                continue
+            if self._memory.reserve(context, context.true + count):
+                spans.append(Span(context, [0] * count, context.true))
+                pieces += context.first(count)
+                room -= count
+        if not spans:
+            return False
+        _, place = self._memory.place(spans)
+        self._head.write(torch.cat(pieces), place, self._memory.kv)
+        for span in spans:
+            span.context.used(len(span.tokens))
+        for mirror in mirrors:
+            context = self._memory.contexts[mirror]
+            context.sequence.computed = context.true - context.origin
+            self._memory.publish(mirror, 0)
+        return True
+
+    def _work(self, index: int, mirror: Mirror, want: int) -> _Work | None:
+        context, head = self._memory.contexts[mirror], self._head.head
+        committed = length(mirror)
+        guesses = min(len(mirror.line) - mirror.base + want, head.longest)
+        ready = context.true == committed - 1 and self._drawn[mirror] != committed
+        if not ready or committed - 1 + head.block > self._memory.context:
+            return None
+        if text(mirror, committed - 1)[0] >= head.target.vocab:
+            return None
+        if not self._memory.reserve(context, committed - 1 + head.block):
+            return None
+        return _Work(index, mirror, context, committed, guesses)
+
+    def _draw(self, works: Sequence[_Work]) -> list[tuple[_Work, list[int], list[float]]]:
+        head = self._head.head
+        masks = [head.mask_token] * (head.block - 1)
+        spans = [
+            Span(
+                work.context, [text(work.mirror, work.committed - 1)[0], *masks], work.committed - 1
+            )
+            for work in works
+        ]
+        ids_T, place = self._memory.place(spans, causal=head.causal)
+        x_TH = self._head.forward(ids_T, place, self._memory.kv)
+        first = 0 if head.from_anchor else 1
+        longest = max(work.guesses for work in works)
+        x_RBH = x_TH.view(len(works), head.block, -1)
+        token_RJ, chance_RJ = self._choose(
+            self._head,
+            x_RBH[:, first : first + longest],
+            [work.mirror for work in works],
+            [work.committed for work in works],
+        )
+        rows = zip(works, token_RJ.tolist(), chance_RJ.tolist(), strict=True)
+        return [
+            (work, tokens[: work.guesses], chances[: work.guesses])
+            for work, tokens, chances in rows
+        ]
+
+
+def at_once(
+    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Every slot for itself."""
+    R, J, H = x_RJH.shape
+    places = [
+        Place(mirror, known + slot)
+        for mirror, known in zip(mirrors, committed, strict=True)
+        for slot in range(J)
+    ]
+    logits_NU = head.vocabulary.logits(x_RJH.reshape(R * J, H))
+    token_N, chance_N = head.vocabulary.draw(logits_NU, places)
+    return token_N.view(R, J), chance_N.clamp(max=1.0).view(R, J)
+
+
+def one_by_one(
+    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Slot after slot, each with a bias from the token before it, for all mirrors at once."""
+    R, J, H = x_RJH.shape
+    base_RJU = head.vocabulary.logits(x_RJH.reshape(R * J, H)).view(R, J, -1)
+    before_R = torch.tensor([text(mirror, length(mirror) - 1)[0] for mirror in mirrors])
+    memory_RM = head.markov.start(R) if head.markov else None
+    tokens: list[Tensor] = []
+    chances: list[Tensor] = []
+    for slot in range(J):
+        x_RH, logits_RU, before_RM = x_RJH[:, slot], base_RJU[:, slot], None
+        if head.markov is not None and memory_RM is not None:
+            before_RM = head.markov.before(before_R)
+            bias_RU, memory_RM = head.markov.step(before_RM, x_RH, memory_RM)
+            logits_RU = logits_RU + bias_RU
+        places = [
+            Place(mirror, known + slot) for mirror, known in zip(mirrors, committed, strict=True)
+        ]
+        before_R, chance_R = head.vocabulary.draw(logits_RU.contiguous(), places)
+        if head.confidence is not None:
+            chance_R = head.confidence(x_RH, before_RM)
+        tokens.append(before_R)
+        chances.append(chance_R.clamp(max=1.0))
+    return torch.stack(tokens, 1), torch.stack(chances, 1)
+
+
+def make_block(config: DrafterConfig, choose: Choose) -> BlockProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
+    head, shared = describe_head(config)
+    loaded = load(config, head)
+    with weights(config, head) as opened:
+        block = BlockHead(opened, shared, projected=loaded.projected)
+    return BlockProposer(block, loaded.memory, loaded.needs, choose)

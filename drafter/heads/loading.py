@@ -1,0 +1,65 @@
+"""From a drafter's configuration to a head and its memory."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from drafter.checkpoints import Head, Target, read
+from drafter.config import DrafterConfig
+from drafter.heads.memory import Memory
+from drafter.heads.vocabulary import Shared
+from drafter.heads.weights import HeadWeights, projection, shared
+from engine.config import EngineConfig
+from engine.features import describe, made_by
+from engine.runner import pages_for
+from engine.weights import fingerprint
+
+PAGE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a proposer is made of; the weights are closed again."""
+
+    head: Head
+    memory: Memory
+    needs: tuple[str, ...]
+    projected: bool
+
+
+def describe_head(config: DrafterConfig) -> tuple[Head, Shared]:
+    """The head that is configured, and what it shares with its target; a ValueError says what is wrong."""
+    if config.model is None or config.target is None:
+        raise ValueError(f"method {config.method} needs `model` and `target`: folders")
+    target = Target.read(config.target)
+    head = read(config.model, target, config.hidden.layer_convention, tuple(config.hidden.states))
+    head.check([config.method])
+    return head, shared(config.target, tied=target.tied)
+
+
+def load(config: DrafterConfig, head: Head) -> Loaded:
+    """Memory for a head, and what it needs of a verifier."""
+    torch.set_num_threads(config.threads)
+    projected = config.hidden.projected and head.kind != "eagle"
+    dtype = config.dtype
+    applied = projection(head, getattr(torch, dtype)) if projected else None
+    width = applied.width if applied else head.captured
+    needs = describe(head.states, applied.digest if applied else "", width, dtype)
+    limits = (config.context, *head.shape.windows, head.target.positions or head.model.positions)
+    longest = min(each for each in limits if each) + max(1, head.block)
+    pages = pages_for(config.kv_bytes, head.model, PAGE, dtype)
+    memory = Memory(
+        head.model,
+        EngineConfig(pages=pages, max_context=longest, dtype=dtype, page_size=PAGE),
+        width,
+        dtype,
+    )
+    assert config.target is not None
+    target = made_by(fingerprint(config.target))
+    return Loaded(head, memory, (needs, target), projected)
+
+
+def weights(config: DrafterConfig, head: Head) -> HeadWeights:
+    """To be closed again."""
+    return HeadWeights(head, getattr(torch, config.dtype))

@@ -1,0 +1,204 @@
+"""EAGLE chains: rows of the target's states are read as they come, then each guess is made from the last.
+
+One forward does both for all mirrors together: some read rows, others take a step on what the head made itself. Guesses
+run ahead that way while the verifier works; a commit takes back what was computed on them, the same places are drawn
+anew from the target's own states, and from where a guess changes, the newer tail replaces the older.
+
+Shapes: T tokens of a forward, N mirrors that draw, H hidden.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from drafter.config import DrafterConfig
+from drafter.heads.chain import ChainHead
+from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.memory import Context, Memory, Span
+from drafter.heads.tails import length, renewed, text
+from drafter.heads.vocabulary import Place
+from drafter.mirror import Kept, Mirror
+from drafter.proposers import Proposal
+from engine.pages import PagePool
+from protocol.tensor import Tensor as Sent
+
+READ_AT_ONCE: Final = 512
+"""Rows that one forward reads at most: commits wait for it."""
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What was drawn since the newest commit; the next token is drawn from the row `out` [1, H]."""
+
+    tokens: list[int] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)
+    out: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One mirror's part of a forward: reading `rows` of the target, or a step if there are none."""
+
+    index: int  # in the wants of this call
+    mirror: Mirror
+    context: Context
+    chain: _Chain
+    span: Span
+    rows: int
+    draws: bool
+
+
+class ChainProposer:
+    """A Proposer that takes hidden states (`drafter.capabilities.TakesHidden`).
+
+    With `overlap`, a call draws one token a mirror at most, so that commits are taken over between tokens; without,
+    all that are wanted.
+    """
+
+    def __init__(
+        self, head: ChainHead, memory: Memory, needs: tuple[str, ...], *, overlap: bool = True
+    ) -> None:
+        self.needs = needs
+        self.context = memory.context
+        self._head = head
+        self._memory = memory
+        self._overlap = overlap
+        self._chains: dict[Mirror, _Chain] = {}
+
+    def open(self, mirror: Mirror) -> None:
+        known = text(mirror)
+        label = f"{mirror.adapter}/{known[0] if known else ''}"  # row t is of token t + 1
+        self._memory.open(mirror, known[1:], label)
+        self._chains[mirror] = _Chain()
+
+    def close(self, mirror: Mirror) -> None:
+        self._memory.close(mirror)
+        self._chains.pop(mirror, None)
+
+    def adopt(self, mirror: Mirror, kept: Kept) -> None:  # noqa: ARG002  # nothing made of guesses is kept
+        context = self._memory.contexts[mirror]
+        self._memory.back(context, context.true)
+        self._chains[mirror] = _Chain()
+
+    def hidden(self, mirror: Mirror, start: int, rows: Sent) -> None:
+        self._memory.receive(mirror, start, rows)
+
+    @property
+    def pool(self) -> PagePool:
+        """See `drafter.capabilities.HoldsPages`."""
+        return self._memory.pool
+
+    def reset(self) -> None:
+        """Forget the KV of requests that are over."""
+        self._memory.reset()
+
+    def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        """`pending` where rows are left to read, or tokens to draw."""
+        goals = [len(mirror.line) - mirror.base + want for mirror, want in wants]
+        while works := self._works(wants, goals):
+            self._forward(works)
+            if self._overlap:
+                break
+        pending = {work.index for work in self._works(wants, goals)}
+        return [
+            self._proposal(mirror, pending=index in pending)
+            for index, (mirror, _) in enumerate(wants)
+        ]
+
+    def _proposal(self, mirror: Mirror, *, pending: bool) -> Proposal:
+        chain = self._chains[mirror]
+        tokens, confidences = renewed(mirror, chain.tokens, chain.confidences)
+        return Proposal(tokens, confidences, pending=pending)
+
+    def _works(self, wants: Sequence[tuple[Mirror, int]], goals: Sequence[int]) -> list[_Work]:
+        """What can be done now. Steps are short and go first into the room of a forward."""
+        works: list[_Work] = []
+        room = READ_AT_ONCE
+        for index, (mirror, _) in enumerate(wants):
+            work = self._work(index, mirror, goals[index], max(1, room))
+            if work is not None:
+                room -= work.rows
+                works.append(work)
+        return works
+
+    def _work(self, index: int, mirror: Mirror, goal: int, room: int) -> _Work | None:
+        context, chain = self._memory.contexts[mirror], self._chains[mirror]
+        committed = length(mirror)
+        unread = min(context.end, committed - 1) - context.true
+        if unread > 0:
+            rows = min(unread, room)
+            start = context.true
+            tokens = text(mirror, start + 1, start + 1 + rows)
+            draws = start + rows == committed - 1
+        elif chain.out is not None and 0 < len(chain.tokens) < goal:
+            start, rows, draws = committed - 2 + len(chain.tokens), 0, True
+            tokens = chain.tokens[-1:]
+        else:
+            return None
+        if start + len(tokens) > self.context or max(tokens) >= self._head.head.target.vocab:
+            return None
+        if not self._memory.reserve(context, start + len(tokens)):
+            return None
+        span = Span(context, tokens, start)
+        return _Work(index, mirror, context, chain, span, rows, draws)
+
+    @torch.inference_mode()
+    def _forward(self, works: Sequence[_Work]) -> None:
+        """Rows first, in one piece; then the steps."""
+        works = sorted(works, key=lambda work: work.rows == 0)
+        ids_T, place = self._memory.place([work.span for work in works])
+        state_TH = torch.cat(list(self._states(works)))
+        out_TH = self._head.forward(ids_T, state_TH, place, self._memory.kv)
+        drawing: list[_Work] = []
+        last: list[int] = []
+        end = 0
+        for work in works:
+            end += len(work.span.tokens)
+            self._read(work)
+            if work.draws:
+                drawing.append(work)
+                last.append(end - 1)
+        if drawing:
+            self._draw(drawing, out_TH.index_select(0, torch.tensor(last)))
+
+    def _states(self, works: Sequence[_Work]) -> Iterator[Tensor]:
+        """What each token is read beside: the target's states, or the head's own."""
+        pieces = [piece for work in works for piece in work.context.first(work.rows)]
+        if pieces:
+            yield self._head.states(torch.cat(pieces))
+        own = [work.chain.out for work in works if not work.rows and work.chain.out is not None]
+        if own:
+            yield self._head.feed(torch.cat(own))
+
+    def _read(self, work: _Work) -> None:
+        """Its KV is written; what was made of the target's rows alone may be shared."""
+        context = work.context
+        context.sequence.computed = work.span.start + len(work.span.tokens) - context.origin
+        if work.rows:
+            context.used(work.rows)
+            if work.draws:
+                self._memory.publish(work.mirror, 1)
+
+    def _draw(self, works: Sequence[_Work], out_NH: Tensor) -> None:
+        places = [
+            Place(work.mirror, length(work.mirror) + len(work.chain.tokens)) for work in works
+        ]
+        logits_NU = self._head.logits(out_NH)
+        token_N, chance_N = self._head.vocabulary.draw(logits_NU, places)
+        each = zip(works, token_N.tolist(), chance_N.tolist(), torch.split(out_NH, 1), strict=True)
+        for work, token, chance, out_1H in each:
+            work.chain.tokens.append(token)
+            work.chain.confidences.append(min(chance, 1.0))
+            work.chain.out = out_1H
+
+
+def make(config: DrafterConfig) -> ChainProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
+    head, shared = describe_head(config)
+    loaded = load(config, head)
+    with weights(config, head) as opened:
+        chain = ChainHead(opened, shared, projected=loaded.projected)
+    return ChainProposer(chain, loaded.memory, loaded.needs, overlap=config.overlap)
