@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import __version__
 from orchestrator.bench.cli import app as bench_app
-from orchestrator.ending import end
+from orchestrator.ending import EXIT_CODES, end
+from orchestrator.operate import Output, example, register
 
 app = typer.Typer(
     help="Speculative decoding over a mesh: a verifier and its drafters as separate engines.",
+    epilog="\n".join(
+        ["\b", "Exit codes:", *(f"  {code:<4} {text}" for code, text in EXIT_CODES.items())]
+    ),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -26,6 +28,7 @@ app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
 app.add_typer(bench_app, name="bench")
+register(app)
 
 Target = Annotated[str | None, typer.Option(help="Name, folder or hub id of the model to serve.")]
 Draft = Annotated[str | None, typer.Option(help="Name, folder or hub id of the draft model.")]
@@ -69,9 +72,19 @@ KeyFolder = Annotated[
 File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./draftmesh.yaml.")]
 
 
-@app.command()
+@app.command(
+    epilog=example(
+        "up",
+        "up --drafters 2 --method ngram --port 8001",
+        "up --target ./llama --draft ./small-llama --detach",
+    )
+)
 def up(
     *,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return as soon as it serves; `down` ends it.")
+    ] = False,
+    served_to: Annotated[int | None, typer.Option(hidden=True)] = None,
     target: Target = None,
     draft: Draft = None,
     trust_remote_code: Trust = None,
@@ -91,7 +104,7 @@ def up(
     insecure_mesh: InsecureMesh = None,
     config: File = None,
 ) -> None:
-    """Start a service here and keep it until Ctrl-C."""
+    """Start a service here and keep it until Ctrl-C, or in the background until `down`."""
     flags = {
         "target": target,
         "draft": draft,
@@ -117,12 +130,22 @@ def up(
         from orchestrator.settings import load
         from orchestrator.speculative import merged
 
-        return up(load(merged(flags, speculative_config), config))
+        settings = load(merged(flags, speculative_config), config)
+        if detach:
+            from orchestrator.commands.detach import up_detached
+
+            return up_detached(sys.argv[1:])
+        return up(settings, served_to)
 
     end(run)
 
 
-@app.command()
+@app.command(
+    epilog=example(
+        'generate "Write a haiku."',
+        'generate "1, 2, 3," --raw --max-tokens 20 --url http://127.0.0.1:8000/v1',
+    )
+)
 def generate(
     prompt: Annotated[str, typer.Argument(help="What to say to the model.")],
     *,
@@ -197,17 +220,28 @@ def models_pull(name: Annotated[str, typer.Argument(help="A name from `models li
     end(run)
 
 
-@config_app.command("show")
-def config_show(config: File = None) -> None:
-    """The merged configuration as YAML."""
+@config_app.command(
+    "show", epilog=example("config show", "config show --config prod.yaml --output json")
+)
+def config_show(*, config: File = None, output: Output = "text") -> None:
+    """The merged configuration as YAML, and where each value comes from."""
 
     def run() -> int:
-        import yaml
+        from orchestrator.commands.configuration import show
 
-        from orchestrator.settings import load
+        return show(config, as_json=output == "json")
 
-        sys.stdout.write(yaml.safe_dump(load({}, config).shown(), sort_keys=False))
-        return 0
+    end(run)
+
+
+@config_app.command("schema", epilog=example("config schema > draftmesh.schema.json"))
+def config_schema() -> None:
+    """What a configuration file may hold, as JSON Schema."""
+
+    def run() -> int:
+        from orchestrator.commands.configuration import schema
+
+        return schema()
 
     end(run)
 
@@ -250,12 +284,6 @@ def keys_list(folder: KeyFolder = None) -> None:
         return listed(folder)
 
     end(run)
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    sys.stdout.write(f"draftmesh {__version__}\n")
 
 
 def main() -> None:

@@ -39,13 +39,41 @@ class _Source(NamedTuple):
         return self.spelling.format(key)
 
 
+class Loaded(NamedTuple):
+    """A configuration, and for each value that somebody set, by its path, who wrote it where."""
+
+    config: Config
+    origins: Mapping[tuple[str, ...], str]
+
+
 def load(flags: Mapping[str, Any], file: Path | None = None) -> Config:
     """The merged configuration; a ConfigError names the key and where it was written."""
+    return traced(flags, file).config
+
+
+def traced(flags: Mapping[str, Any], file: Path | None = None) -> Loaded:
+    """As `load`, with the origin of each value that is no default."""
     sources = [
         _Source(given(flags), "--{}"),
         _Source(_environment(), PREFIX + "{}", "__"),
         _file(file),
     ]
+    config = _merged(sources)
+    origins: dict[tuple[str, ...], str] = {}
+    for source in reversed(sources):
+        origins |= {path: source.spell(path) for path in _leaves(source.values)}
+    return Loaded(config, origins)
+
+
+def _leaves(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key)
+
+
+def _merged(sources: list[_Source]) -> Config:
     merged: dict[str, Any] = {}
     for source in reversed(sources):
         for path in _unknown(source.values, Config):

@@ -14,12 +14,15 @@ import msgspec
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """One process of a service; `address` is where the mesh dials it."""
+    """One process of a service: `address` is where the mesh dials it, `text` what it said when it failed."""
 
     name: str
     role: str
     pid: int = 0
     address: str = ""
+    state: str = ""
+    text: str = ""
+    threads: int = 1
 
 
 class ServiceState(msgspec.Struct, frozen=True):
@@ -34,6 +37,10 @@ class ServiceState(msgspec.Struct, frozen=True):
     nodes: tuple[NodeState, ...] = ()
     keys: str = ""
     """Folder of the keys that its mesh needs; empty: none."""
+    metrics: str = ""
+    """Where the page of numbers is; empty: nowhere."""
+    logs: str = ""
+    """Folder of a log for each process, which goes when the service ends in order."""
 
 
 def cache_folder() -> Path:

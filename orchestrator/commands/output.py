@@ -1,17 +1,23 @@
 """How commands speak: progress and news to stderr, results to stdout, and the exit codes."""
 
+import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 from orchestrator.models import Report
 
 FAILED: Final = 1
 USAGE: Final = 2
+NONE_RUNS: Final = 3
+"""There is no such service."""
 
 out: Final = Console(highlight=False)
 err: Final = Console(stderr=True, highlight=False)
@@ -21,6 +27,22 @@ def say(text: str, style: str | None = None) -> None:
     """A line of news; a terminal that is gone must not stop the work."""
     with suppress(OSError):
         err.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def data(value: object) -> None:
+    """A result for programs: JSON."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A result for people; where no terminal reads it, a line a row with tabs between, nothing cut off."""
+    if not out.is_terminal:
+        sys.stdout.writelines("\t".join(row) + "\n" for row in (heads, *rows))
+        return
+    shown = Table(*heads, box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    out.print(shown)
 
 
 def stage(name: str, text: str, since: float) -> None:

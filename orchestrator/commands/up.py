@@ -5,6 +5,7 @@ import shlex
 import signal
 from types import FrameType
 
+from orchestrator.commands.detach import tell_served
 from orchestrator.commands.output import complain, out, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config
@@ -12,12 +13,13 @@ from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
 
 
-def up(config: Config) -> int:
-    """Run a service until a signal ends it; the exit code."""
+def up(config: Config, served_to: int | None = None) -> int:
+    """Run a service until a signal ends it; the exit code. Who waits at the pipe `served_to` hears that it serves."""
     service = launch(config)
     stopping = _stop_on_signals(service)
     if serving(service) and not stopping:
-        _box(service.url, config)
+        _box(service.url, config, detached=served_to is not None)
+        tell_served(served_to)
     over = service.wait()
     assert over is not None
     if over.code:
@@ -42,7 +44,7 @@ def _stop_on_signals(service: Service) -> list[int]:
     return came
 
 
-def _box(url: str, config: Config) -> None:
+def _box(url: str, config: Config, *, detached: bool) -> None:
     """Rules above and below but no sides: what stands between them can be copied."""
     url = reachable(url)
     question = {"role": "user", "content": "Write a haiku about drafts."}
@@ -51,7 +53,8 @@ def _box(url: str, config: Config) -> None:
     lines = {
         "endpoint": f"{url}/v1",
         "try": f"curl {url}/v1/chat/completions {key}-d {shlex.quote(body)}",
-        "stop": "Ctrl-C (drains; twice ends at once)",
+        "watch": "orchestrator status",
+        "stop": "orchestrator down" if detached else "Ctrl-C (drains; twice ends at once)",
     }
     out.rule("draftmesh is up")
     for name, text in lines.items():

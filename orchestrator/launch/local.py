@@ -30,7 +30,7 @@ from orchestrator.launch.events import (
 )
 from orchestrator.launch.plan import Child
 from orchestrator.launch.process import Process
-from orchestrator.launch.supervisor import Supervisor
+from orchestrator.launch.supervisor import Member, Supervisor
 from protocol.rundir import NodeState, ServiceState, StateFile, cache_folder
 
 LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
@@ -65,6 +65,14 @@ class LocalService:
     @property
     def url(self) -> str:
         return next((each.http for each in self._core.members.values() if each.http), "")
+
+    @property
+    def _metrics(self) -> str:
+        """The page of numbers: on a port of its own, else on that of the API, else nowhere."""
+        own = next((each.metrics for each in self._core.members.values() if each.metrics), "")
+        if own or not self._front.metrics_open:
+            return f"{own}/metrics" if own else ""
+        return f"{self.url}/metrics"
 
     def wait_up(self, seconds: float | None = None) -> bool:
         """Block until all that is needed is ready (True), or until it is over or the time is (False)."""
@@ -157,10 +165,7 @@ class LocalService:
     def _publish(self) -> None:
         """Tell those who look for us from other processes, then those who wait in this one."""
         if self.url:
-            nodes = [
-                NodeState(name, member.child.role, member.pid, member.address)
-                for name, member in self._core.members.items()
-            ]
+            nodes = [_told(member) for member in self._core.members.values()]
             state = ServiceState(
                 name=self.name,
                 pid=os.getpid(),
@@ -169,6 +174,8 @@ class LocalService:
                 folder=str(self._front.model),
                 nodes=tuple(nodes),
                 keys=str(self._front.mesh.keys or ""),
+                metrics=self._metrics,
+                logs=str(self.logs),
             )
             self._state_file.write(state)
         with self._changed:
@@ -193,6 +200,20 @@ class LocalService:
             return ""
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(["", f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_TAIL:])])
+
+
+def _told(member: Member) -> NodeState:
+    """What others read of a child."""
+    child = member.child
+    return NodeState(
+        child.name,
+        child.role,
+        pid=member.pid,
+        address=member.address,
+        state=member.state,
+        text=member.reason,
+        threads=getattr(child.config, "threads", 1),
+    )
 
 
 def _sweep_logs(folder: Path) -> None:

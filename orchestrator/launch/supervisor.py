@@ -46,6 +46,8 @@ class Member:
     pid: int = 0
     address: str = ""
     http: str = ""
+    metrics: str = ""
+    """Where it answers for its numbers alone, if it does."""
     deaths: int = 0
     ready_at: float = NEVER
     ever_ready: bool = False
@@ -133,6 +135,8 @@ class Supervisor:
         actions: list[Action] = [Changed(member.child.name, said.state, member.reason)]
         if isinstance(http := said.fields.get("http"), str):
             member.http = http
+        if isinstance(metrics := said.fields.get("metrics"), str):
+            member.metrics = metrics
         address = said.fields.get("address")
         if isinstance(address, str) and address:
             news = not member.announced or address != member.address

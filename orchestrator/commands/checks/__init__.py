@@ -1,0 +1,1 @@
+"""What `orchestrator doctor` looks at: the machine, the models, the services that run."""

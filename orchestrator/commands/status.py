@@ -1,0 +1,150 @@
+"""`orchestrator status`: every process of a service, by what its launcher knows and what its nodes last reported."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator.commands.output import data, out, say, table
+from orchestrator.commands.service import reachable
+from orchestrator.commands.services import chosen
+from orchestrator.front.metric_table import OWN
+from protocol.rundir import NodeState, ServiceState
+
+PATIENCE: Final = 5.0
+"""Seconds that the front door may take to tell its numbers."""
+HEADS: Final = (
+    "node", "role", "process", "threads", "state", "runs", "round trip", "acceptance", "address",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What is told of one node: `runs` is its method or the beginning of its weights' name."""
+
+    runs: str = ""
+    round_trip: float | None = None
+    drafted: int = 0
+    accepted: int = 0
+
+    @property
+    def acceptance(self) -> float | None:
+        """None before anything was drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+
+@dataclass
+class _Gathered:
+    """Numbers of one node while the page is read."""
+
+    runs: dict[str, str] = field(default_factory=dict)
+    trips: list[float] = field(default_factory=list)
+    drafted: int = 0
+    accepted: int = 0
+
+
+def status(name: str | None, *, as_json: bool) -> int:
+    """Say what runs, as a table or as JSON."""
+    service = chosen(name)
+    page = fetched(service)
+    told = numbers(page) if page is not None else {}
+    if as_json:
+        data(described(service, told))
+        return 0
+    out.print(
+        f"{service.name}  {service.model}  {reachable(service.url)}/v1",
+        markup=False,
+        soft_wrap=True,
+    )
+    table(HEADS, [_row(node, told.get(node.name, Numbers())) for node in service.nodes])
+    for node in service.nodes:
+        if node.text:
+            say(f"{node.name}: {node.text}", "red")
+    if page is None:
+        say("The front door does not tell its numbers: round trips and acceptance are not known.")
+    return 0
+
+
+def fetched(service: ServiceState) -> str | None:
+    """The page of numbers; None where there is none or nobody answers."""
+    if not service.metrics:
+        return None
+    try:
+        answer = httpx.get(reachable(service.metrics), timeout=PATIENCE)
+    except httpx.HTTPError:
+        return None
+    return answer.text if answer.is_success else None
+
+
+def numbers(page: str) -> Mapping[str, Numbers]:
+    """By node, from a page of metrics. A round trip is the shortest that anybody tells of the node."""
+    found: dict[str, _Gathered] = {}
+    for name, labels, value in _samples(page):
+        whose = labels.get("drafter") or labels.get("peer") or labels.get("node", "")
+        one = found.setdefault(whose, _Gathered())
+        match name:
+            case "method" | "weights":
+                one.runs[name] = labels[name]
+            case "round_trip_seconds":
+                one.trips.append(value)
+            case "drafted_tokens_total" | "accepted_tokens_total":
+                for each in (one, found.setdefault(labels["node"], _Gathered())):
+                    if name.startswith("drafted"):
+                        each.drafted += int(value)
+                    else:
+                        each.accepted += int(value)
+    return {
+        name: Numbers(
+            one.runs.get("method") or one.runs.get("weights", "")[:12],
+            min(one.trips, default=None),
+            one.drafted,
+            one.accepted,
+        )
+        for name, one in found.items()
+    }
+
+
+def _samples(page: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
+    """Our own series, without what their names begin with."""
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name.startswith(OWN):
+                yield sample.name.removeprefix(OWN), sample.labels, sample.value
+
+
+def described(service: ServiceState, told: Mapping[str, Numbers]) -> Mapping[str, Any]:
+    """All of it as plain data."""
+    nodes = [
+        {
+            "name": node.name,
+            "role": node.role,
+            "pid": node.pid or None,
+            "threads": node.threads,
+            "state": node.state,
+            "reason": node.text or None,
+            "address": node.address or None,
+            **asdict(one := told.get(node.name, Numbers())),
+            "acceptance": one.acceptance,
+        }
+        for node in service.nodes
+    ]
+    return {
+        "name": service.name,
+        "pid": service.pid,
+        "url": reachable(service.url),
+        "model": service.model,
+        "logs": service.logs,
+        "nodes": nodes,
+    }
+
+
+def _row(node: NodeState, told: Numbers) -> tuple[str, ...]:
+    trip = "" if told.round_trip is None else f"{told.round_trip * 1000:.2f} ms"
+    rate = "" if told.acceptance is None else f"{told.acceptance:.0%} of {told.drafted}"
+    process = str(node.pid or "")
+    threads = str(node.threads)
+    return (
+        node.name, node.role, process, threads, node.state, told.runs, trip, rate, node.address,
+    )  # fmt: skip

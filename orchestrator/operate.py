@@ -1,0 +1,116 @@
+"""The commands for a service that runs; nothing heavy is imported before one of them does."""
+
+# ruff: noqa: PLC0415
+
+from typing import Annotated, Literal
+
+import typer
+
+from orchestrator.ending import end
+
+Output = Annotated[
+    Literal["text", "json"], typer.Option("--output", help="json: for programs, on stdout.")
+]
+ServiceName = Annotated[
+    str | None, typer.Option("--service", help="Which, where several run; see `status`.")
+]
+
+
+def example(*lines: str) -> str:
+    """The end of a help page, line by line as it stands here."""
+    return "\n".join(["\b", "Examples:", *(f"  orchestrator {line}" for line in lines)])
+
+
+def register(app: typer.Typer) -> None:
+    """Add them to the command line."""
+    app.command(epilog=example("down", "down --now", "down --all --wait 60"))(down)
+    app.command(epilog=example("status", "status --json | jq '.nodes[].state'"))(status)
+    app.command(epilog=example("logs", "logs -f verifier", "logs drafter-0 front -n 20"))(logs)
+    app.command(epilog=example("doctor", "doctor --output json"))(doctor)
+    app.command(epilog=example("version", "version --output json"))(version)
+
+
+def down(
+    *,
+    service: ServiceName = None,
+    every: Annotated[bool, typer.Option("--all", help="All services of this user.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="At once: running answers are lost.")] = False,
+    wait: Annotated[float, typer.Option(min=0.1, help="Seconds until giving up.")] = 120.0,
+) -> None:
+    """End a service: answers that run are finished first, within the bounds of the configuration."""
+
+    def run() -> int:
+        from orchestrator.commands.services import down
+
+        return down(service, every=every, now=now, seconds=wait)
+
+    end(run)
+
+
+def status(
+    *,
+    service: ServiceName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
+    output: Output = "text",
+) -> None:
+    """What every process of a service is, does, and how far it is away."""
+
+    def run() -> int:
+        from orchestrator.commands.status import status
+
+        return status(service, as_json=as_json or output == "json")
+
+    end(run)
+
+
+def logs(
+    which: Annotated[
+        list[str] | None, typer.Argument(metavar="[ROLE|NODE]...", help="Whose; else everybody's.")
+    ] = None,
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Until the service ends.")] = False,
+    lines: Annotated[
+        int | None, typer.Option("-n", "--lines", min=0, help="The last ones.")
+    ] = None,
+    service: ServiceName = None,
+) -> None:
+    """What the processes wrote, in the order of time; without a service, the logs of the last that failed."""
+
+    def run() -> int:
+        from orchestrator.commands.logs import logs
+
+        return logs(service, which or (), follow=follow, lines=lines)
+
+    end(run)
+
+
+def doctor(
+    *,
+    target: Annotated[str | None, typer.Option(help="Model to be served.")] = None,
+    draft: Annotated[str | None, typer.Option(help="Draft model.")] = None,
+    config: Annotated[str | None, typer.Option("--config", help="YAML file.")] = None,
+    output: Output = "text",
+) -> None:
+    """Check whether a service could run here, and what keeps those that do from being well."""
+
+    def run() -> int:
+        from pathlib import Path
+
+        from orchestrator.commands.doctor import doctor
+        from orchestrator.settings import load
+
+        merged = load({"target": target, "draft": draft}, Path(config) if config else None)
+        return doctor(merged, as_json=output == "json")
+
+    end(run)
+
+
+def version(*, output: Output = "text") -> None:
+    """Print the version."""
+
+    def run() -> int:
+        from orchestrator.commands.version import version
+
+        return version(as_json=output == "json")
+
+    end(run)
