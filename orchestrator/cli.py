@@ -288,7 +288,7 @@ def keys_list(folder: KeyFolder = None) -> None:
 
 def main() -> None:
     """The console script `orchestrator`."""
-    app()
+    app(prog_name="orchestrator")
 
 
 if __name__ == "__main__":

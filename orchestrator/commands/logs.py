@@ -3,15 +3,14 @@
 import heapq
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-import psutil
-
 from orchestrator.commands.output import NONE_RUNS, complain
-from orchestrator.commands.services import NoServiceError, chosen
+from orchestrator.commands.services import NoServiceError, chosen, ended
 from protocol.rundir import ServiceState, cache_folder, running
 
 STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
@@ -107,10 +106,9 @@ class _Tail:
 
 def _follow(service: ServiceState, tails: Sequence[_Tail], width: int) -> None:
     """Until the service ends: the files are gone then, but what is open can still be read."""
-    process = psutil.Process(service.pid)
     over = False
     while not over:
-        over = process in psutil.wait_procs([process], GLANCE)[0]
+        over = ended(service, time.monotonic() + GLANCE)
         _print(merged([entries(tail.node, tail.more()) for tail in tails]), width)
 
 

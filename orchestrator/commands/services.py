@@ -2,12 +2,19 @@
 
 import os
 import signal
+import threading
+import time
 from contextlib import suppress
+from typing import Final
 
 import psutil
 
 from orchestrator.commands.output import FAILED, complain, say
 from protocol.rundir import ServiceState, running
+
+
+GLANCE: Final = 0.1
+"""Seconds between two looks at what another process does."""
 
 
 class NoServiceError(Exception):
@@ -34,16 +41,27 @@ def down(name: str | None, *, every: bool, now: bool, seconds: float) -> int:
     """End services, in order or at once, and wait until they are gone."""
     services = running() if every else [chosen(name)]
     found = [(service, process) for service in services if (process := _process(service))]
+    until = time.monotonic() + seconds
     for _, process in found:
         for _ in range(2 if now else 1):
             _signal(process)
-    _, alive = psutil.wait_procs([process for _, process in found], seconds)
-    for service, process in found:
-        if process in alive:
+    alive = [service.name for service, _ in found if not ended(service, until)]
+    for service, _ in found:
+        if service.name in alive:
             complain(f"{service.name} has not ended in {seconds:g} s; --now ends it at once.")
         else:
             say(f"  {service.name} stopped")
     return FAILED if alive else 0
+
+
+def ended(service: ServiceState, until: float) -> bool:
+    """Block until a service is over, or until that time of the monotonic clock. Nobody tells: it is looked for."""
+    pause = threading.Event()
+    while service.name in {each.name for each in running()}:
+        if time.monotonic() >= until:
+            return False
+        pause.wait(GLANCE)
+    return True
 
 
 def _process(service: ServiceState) -> psutil.Process | None:
