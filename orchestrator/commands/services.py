@@ -12,7 +12,6 @@ import psutil
 from orchestrator.commands.output import FAILED, complain, say
 from protocol.rundir import ServiceState, running
 
-
 GLANCE: Final = 0.1
 """Seconds between two looks at what another process does."""
 
