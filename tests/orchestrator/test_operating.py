@@ -102,11 +102,8 @@ def test_logs_are_those_of_the_nodes_that_were_asked_for(service: LocalService) 
 
 def test_who_follows_reads_to_the_end(tiny: Path) -> None:
     parent, name = _parent(tiny)
-    with subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", "logs", "-f", "--service", name],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as following:
+    command = [sys.executable, "-m", "orchestrator", "logs", "-f", "--service", name]
+    with parent, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
         (state,) = [each for each in running() if each.name == name]
         with (Path(state.logs) / "front-0.log").open("a") as log:
@@ -114,7 +111,7 @@ def test_who_follows_reads_to_the_end(tiny: Path) -> None:
         assert any("the last word" in line for line in following.stdout)
         assert run("down", "--service", name)[0] == 0
         assert following.wait(ENOUGH) == 0
-    parent.wait(ENOUGH)
+        assert parent.wait(ENOUGH) == 0
 
 
 PARENT = """
