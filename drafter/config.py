@@ -118,3 +118,8 @@ class DrafterConfig(BaseModel):
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()
+
+    @property
+    def samples(self) -> bool:
+        """Whether guesses of a model are drawn where a verifier takes laws."""
+        return self.draft_sample_method == "probabilistic"
