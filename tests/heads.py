@@ -304,6 +304,6 @@ def speaks(folder: Path, tokens: Sequence[int]) -> Path:
     assert tensors["d2t"].shape == chosen.shape
     tensors["d2t"] = chosen - torch.arange(len(chosen))
     tensors["t2d"] = torch.zeros(VOCAB, dtype=torch.bool).index_fill(0, chosen, True)
-    tensors["lm_head.weight"] *= 0.1
+    tensors["lm_head.weight"] *= 0.5
     save_file(tensors, file)
     return folder
