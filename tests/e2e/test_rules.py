@@ -1,5 +1,6 @@
 """Rules that use laws, as processes: what is sampled over HTTP follows the target's law; a lossy rule says so."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ import pytest
 import yaml
 from scipy.stats import chi2
 
-from tests.e2e.service import Service, up
+from tests.e2e.service import Service, until, up
 from tests.exact.test_sampled import LAW, chi_square, law_of_pairs
 from tests.models import write_byte_llama
 
@@ -42,6 +43,14 @@ def ask(service: Service, **body: Any) -> Any:  # noqa: ANN401
     return answer.json()
 
 
+def ask_for_pieces(service: Service, **body: Any) -> list[Any]:
+    asked = {"prompt": PROMPT, "ignore_eos": True, "temperature": LAW.temperature} | body
+    asked |= {"stream": True, "stream_options": {"include_usage": True}}
+    answer = httpx.post(f"{service.url}/v1/completions", json=asked, timeout=60)
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
 @pytest.mark.parametrize("rule", ["ratio", "block"])
 def test_what_is_sampled_over_http_follows_the_targets_law(tmp_path: Path, rule: str) -> None:
     (target := tmp_path / "target").mkdir()
@@ -64,13 +73,20 @@ def test_what_is_sampled_over_http_follows_the_targets_law(tmp_path: Path, rule:
     assert statistic < chi2.isf(1e-4, freedom), f"{statistic} with {freedom} degrees of freedom"
 
 
-def test_a_lossy_rule_says_so_in_answers(tmp_path: Path) -> None:
+def test_a_lossy_rule_says_so_in_answers_metrics_and_logs(tmp_path: Path) -> None:
     (target := tmp_path / "target").mkdir()
     write_byte_llama(target)
     folder = configured(tmp_path, target, rule="synthetic", synthetic={"length": 2.5})
     with up(str(target), folder) as service:
         answer = ask(service, max_tokens=30, seed=1)
-    assert answer["lossy"].startswith("synthetic: drafts are kept by a curve of mean length 2.50")
+        pieces = ask_for_pieces(service, max_tokens=30, seed=1)
+        counted = 'draftmesh_lossy_tokens_total{node="verifier-0",rule="synthetic"} '
+        until(lambda: counted in httpx.get(f"{service.url}/metrics").text, "metrics tell of it")
+        log = (folder / "up.log").read_text()
+    label = "synthetic: drafts are kept by a curve of mean length 2.50"
+    assert answer["lossy"].startswith(label)
+    assert any(piece.get("lossy", "").startswith(label) for piece in pieces)
+    assert f"the output does not follow the target's law: {label}" in log
 
 
 def test_what_does_not_go_together_is_refused_when_it_is_read(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import chi2
 
 from drafter.config import DrafterConfig
-from protocol.messages import Ending, Sampling
+from protocol.messages import Ending, Facts, Sampling
 from tests.cluster import Answer, Cluster
 from tests.exact.conftest import CHUNK, OUTPUT, PAGE, Target
 from tests.exact.test_sampled import LAW, chi_square, law_of_pairs
 from tests.models import write_byte_llama
+from verifier.logline import summary
 
 COMPLETIONS: Final = 3000
 BATCH: Final = 100
@@ -173,4 +174,6 @@ def test_answers_and_facts_tell_of_a_lossy_rule(target: Target, rule: str, label
     assert answer.done
     assert answer.done.statistics.lossy.startswith(label)
     assert bool(answer.done.statistics.lossy) == bool(label)
-    assert cluster.core.facts().counters["lossy_tokens"] == ({rule: 9} if label else {})
+    facts = cluster.core.facts()
+    assert facts.counters["lossy_tokens"] == ({rule: 9} if label else {})
+    assert summary(Facts(), facts, 1.0).endswith(f", Lossy by rule: {rule}") == bool(label)
