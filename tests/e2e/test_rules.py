@@ -10,6 +10,7 @@ import pytest
 import yaml
 from scipy.stats import chi2
 
+from protocol.rundir import cache_folder
 from tests.e2e.service import Service, until, up
 from tests.exact.test_sampled import LAW, chi_square, law_of_pairs
 from tests.models import write_byte_llama
@@ -43,9 +44,9 @@ def ask(service: Service, **body: Any) -> Any:  # noqa: ANN401
     return answer.json()
 
 
-def ask_for_pieces(service: Service, **body: Any) -> list[Any]:
-    asked = {"prompt": PROMPT, "ignore_eos": True, "temperature": LAW.temperature} | body
-    asked |= {"stream": True, "stream_options": {"include_usage": True}}
+def ask_for_pieces(service: Service, *, max_tokens: int, usage: bool) -> list[Any]:
+    asked = {"prompt": PROMPT, "ignore_eos": True, "max_tokens": max_tokens}
+    asked |= {"stream": True, "stream_options": {"include_usage": usage}}
     answer = httpx.post(f"{service.url}/v1/completions", json=asked, timeout=60)
     lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
     return [json.loads(line) for line in lines if line != "[DONE]"]
@@ -79,13 +80,16 @@ def test_a_lossy_rule_says_so_in_answers_metrics_and_logs(tmp_path: Path) -> Non
     folder = configured(tmp_path, target, rule="synthetic", synthetic={"length": 2.5})
     with up(str(target), folder) as service:
         answer = ask(service, max_tokens=30, seed=1)
-        pieces = ask_for_pieces(service, max_tokens=30, seed=1)
-        counted = 'draftmesh_lossy_tokens_total{node="verifier-0",rule="synthetic"} '
-        until(lambda: counted in httpx.get(f"{service.url}/metrics").text, "metrics tell of it")
-        log = (folder / "up.log").read_text()
+        streams = [ask_for_pieces(service, max_tokens=9, usage=usage) for usage in (True, False)]
+        counted = 'draftmesh_lossy_tokens_total{node="verifier-0",role="verifier",rule="synthetic"}'
+        shown = f"{service.url}/metrics"
+        until(lambda: counted in httpx.get(shown).text, "metrics tell of it", 20.0)
+        assert service.state
+        log = (cache_folder() / "logs" / service.state.name / "verifier-0.log").read_text()
     label = "synthetic: drafts are kept by a curve of mean length 2.50"
     assert answer["lossy"].startswith(label)
-    assert any(piece.get("lossy", "").startswith(label) for piece in pieces)
+    for pieces in streams:
+        assert [piece["lossy"][: len(label)] for piece in pieces if "lossy" in piece] == [label]
     assert f"the output does not follow the target's law: {label}" in log
 
 
