@@ -61,6 +61,11 @@ class HiddenConfig(BaseModel):
     states: tuple[int, ...] = Field(
         (), description="the target's states, whatever the checkpoint says; see verifier.features"
     )
+    constants: Path | None = Field(
+        None,
+        description="folder for what verifiers lend to a drafter without `target`: embedding and output matrix; "
+        "empty: in the cache folder",
+    )
 
 
 class DrafterConfig(BaseModel):
@@ -123,3 +128,8 @@ class DrafterConfig(BaseModel):
     def samples(self) -> bool:
         """Whether guesses of a model are drawn where a verifier takes laws."""
         return self.draft_sample_method == "probabilistic"
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that may draft."""
+        return self.mixed if self.method == "mixed" else (self.method,)

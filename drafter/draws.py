@@ -25,7 +25,7 @@ SAMPLERS: Final[Mapping[str, Manner]] = {
 
 def manner(config: DrafterConfig) -> Manner:
     """Of the configured method, where a verifier takes laws."""
-    parts = config.mixed if config.method == "mixed" else (config.method,)
+    parts = config.methods
     drawn = {
         DRAWN if part == "drawn" else SAMPLERS[part]
         for part in parts
