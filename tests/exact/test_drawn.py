@@ -112,9 +112,9 @@ def test_the_law_of_two_tokens_is_the_targets(
     statistic, freedom = chi_square(pairs, law, COMPLETIONS)
     assert statistic < chi2.isf(1e-4, freedom), f"{statistic} with {freedom} degrees of freedom"
     assert sum(each.done.statistics.drafted for each in answers if each.done) > COMPLETIONS
-    assert sum(
-        each.done.statistics.accepted for each in answers if each.done
-    ) > COMPLETIONS / 10 * (method == "standalone")
+    accepted = sum(each.done.statistics.accepted for each in answers if each.done)
+    often = method == "standalone" and rule != "threshold"  # which makes no use of laws
+    assert accepted > (COMPLETIONS / 10 if often else 0)
 
 
 @pytest.mark.parametrize("rule", ["ratio", "block", "threshold"])
