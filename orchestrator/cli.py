@@ -10,6 +10,7 @@ import typer
 
 from orchestrator import __version__
 from orchestrator.bench.cli import app as bench_app
+from orchestrator.dotted import spelled
 from orchestrator.ending import end
 
 app = typer.Typer(
@@ -52,7 +53,8 @@ SpecMetrics = Annotated[
     typer.Option(help="none, summary or detailed: what answers tell of speculation."),
 ]
 SpeculativeConfig = Annotated[
-    str | None, typer.Option(help="As vLLM takes it: a JSON object; see docs/api.md.")
+    list[str] | None,
+    typer.Option(help="As vLLM takes it: a JSON object, or KEY after a dot; see docs/api.md."),
 ]
 OtlpTraces = Annotated[
     str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
@@ -117,7 +119,7 @@ def up(
         from orchestrator.settings import load
         from orchestrator.speculative import merged
 
-        return up(load(merged(flags, speculative_config), config))
+        return up(load(merged(flags, speculative_config or ()), config))
 
     end(run)
 
@@ -260,7 +262,7 @@ def version() -> None:
 
 def main() -> None:
     """The console script `orchestrator`."""
-    app()
+    app(args=spelled(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "bind": "the launcher",
         "drafters": "the launcher",
         "model": "`target`",
+        "drafts": "`method`",
         "dtype": "`dtype`",
         "trust_remote_code": "`trust_remote_code`",
         "link": "`link`",

@@ -59,6 +59,14 @@ def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
         node.close()
 
 
+def vet(config: VerifierConfig) -> None:
+    """Refuse settings that do not go together, and warn of those that change the law of the output."""
+    for fault in faults(config):
+        raise LocalError(fault)
+    if label := lossy(config):
+        log.warning("the output does not follow the target's law: %s", label)
+
+
 def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode:
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
     import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
@@ -73,10 +81,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
-    for fault in faults(config):
-        raise LocalError(fault)
-    if label := lossy(config):
-        log.warning("the output does not follow the target's law: %s", label)
+    vet(config)
     torch.set_num_threads(config.threads)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     dtype: Dtype = config.dtype

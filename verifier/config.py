@@ -81,6 +81,19 @@ class SyntheticConfig(BaseModel):
     )
 
 
+class DraftsConfig(BaseModel):
+    """What may be taken for granted of the drafters: see `verifier/exactness.py`. The defaults hold for any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    draws: Literal["one by one", "at once"] = Field(
+        "one by one", description="how guesses are drawn, where they are"
+    )
+    confidence: Literal["none", "token", "largest", "head"] = Field(
+        "token", description="what is said of how sure a drafter is of them"
+    )
+
+
 class VerifierConfig(BaseModel):
     """One verifier process."""
 
@@ -97,6 +110,7 @@ class VerifierConfig(BaseModel):
     slice: int = Field(
         64, ge=1, le=1024, description="tokens that a drafter may draw a guess from, at most"
     )
+    drafts: DraftsConfig = DraftsConfig()
     threshold: ThresholdConfig = ThresholdConfig()
     synthetic: SyntheticConfig = SyntheticConfig()
     attention: str = Field("sdpa", description="a name in the table of attention backends")

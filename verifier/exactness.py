@@ -91,12 +91,13 @@ def looks(config: VerifierConfig) -> Looks:
 
 
 def asked(config: VerifierConfig) -> Slices:
-    """What drafters are to tell of their guesses: nothing, if any of them might then bias the output.
+    """What drafters are to tell of their guesses: nothing, if those that may come would then bias the output.
 
     Whoever is not asked guesses with certainty, which is exact under every planner.
     """
-    worst = finding(config.rule, looks(config), Draws.ONE_BY_ONE, Confidence.TOKEN)
-    return wanted(config) if worst.kind is Kind.EXACT else Slices()
+    draws, confidence = Draws(config.drafts.draws), Confidence(config.drafts.confidence)
+    found = finding(config.rule, looks(config), draws, confidence)
+    return wanted(config) if found.kind is Kind.EXACT else Slices()
 
 
 def faults(config: VerifierConfig) -> Iterator[str]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from drafter.config import DrafterConfig
+from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import Share, shares
-from verifier.config import VerifierConfig
+from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {
     "front": "orchestrator.front",
@@ -89,12 +90,21 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
             "dtype": config.dtype,
             "threads": share.threads,
             "planner": planner,
+            "drafts": _drafts(config),
             "link": config.link,
             "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
     return Child(part, "verifier", share.environment)
+
+
+def _drafts(config: Config) -> DraftsConfig:
+    """What verifiers may take for granted; of guesses that are certain there is nothing to know."""
+    known = manner(config.drafter.model_copy(update={"method": config.method}))
+    return (
+        DraftsConfig() if known.draws == "certain" else DraftsConfig.model_validate(known._asdict())
+    )
 
 
 def drafter(

@@ -9,7 +9,7 @@ from drafter.config import DrafterConfig
 from orchestrator.config import Config
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch.plan import children
-from verifier.config import FeaturesConfig, VerifierConfig
+from verifier.config import DraftsConfig, FeaturesConfig, VerifierConfig
 
 TARGET, DRAFT = Path("/models/target"), Path("/models/draft")
 
@@ -47,6 +47,26 @@ def test_what_a_part_says_for_itself_wins() -> None:
     _, verifier, drafter, _ = children(config, TARGET, None, 8)
     assert (verifier.config.threads, drafter.config.dtype) == (1, "bfloat16")  # type: ignore[union-attr]
     assert verifier.environment["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("method", "how", "told"),
+    [
+        ("dflash", "probabilistic", DraftsConfig(draws="at once", confidence="largest")),
+        ("dspark", "probabilistic", DraftsConfig(draws="one by one", confidence="head")),
+        ("dspark", "greedy", DraftsConfig()),
+        ("suffix", "probabilistic", DraftsConfig()),
+    ],
+)
+def test_verifiers_are_told_how_their_drafters_guess(
+    method: str, how: str, told: DraftsConfig
+) -> None:
+    config = Config.model_validate({"method": method, "drafter": {"draft_sample_method": how}})
+    verifier = children(config, TARGET, DRAFT, 4)[1].config
+    assert isinstance(verifier, VerifierConfig)
+    assert verifier.drafts == told
+    with pytest.raises(ValidationError, match=r"verifier\.drafts is decided by `method`"):
+        Config.model_validate({"verifier": {"drafts": {}}})
 
 
 def test_a_draft_head_is_known_on_both_sides() -> None:
