@@ -22,11 +22,10 @@ from verifier.admission import Admission
 from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
-from verifier.exactness import faults
+from verifier.exactness import faults, planner
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
-from verifier.planner import PLANNERS
 from verifier.vetting import Vetting
 
 log = logging.getLogger("verifier")
@@ -106,7 +105,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         config,
         Admission(longest, vocabulary, frozenset(model.eos_ids), config.rule),
         PagePool(pages, config.page_size),
-        PLANNERS[config.planner.name](config.planner),
+        planner(config),
         lambda: StreamDetokenizer(tokenizer),
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
     )

@@ -33,7 +33,7 @@ from verifier.exactness import asked
 from verifier.generation import Generation
 from verifier.hidden import Hidden
 from verifier.matcher import Compiled, Unchecked
-from verifier.planner import Planner
+from verifier.planner import Outcome, Planner, Seen
 from verifier.record import Record
 from verifier.scheduler import Scheduler
 from verifier.step import Round, Step, Verdict, Work
@@ -66,6 +66,8 @@ class VerifierCore:
         self.draining = False
         self._admission = admission
         self._detokenizer = detokenizer
+        self._planner = planner
+        self._ended: float | None = None  # the last step, if nothing was idle since
         self._generations: dict[int, Generation] = {}
         self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
         self._outbox: Outbox[Generation] = Outbox()
@@ -172,15 +174,19 @@ class VerifierCore:
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
             self._end(generation, "abort", now, "deadline")
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
+        self.drafting.wake(self.scheduler.running)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
         step = self.scheduler.plan()
+        if step is None:
+            self._ended = None
         self.record.planned(self.scheduler.admitted, self.scheduler.preempted, now)
         return step
 
     def settle(self, step: Step, verdicts: list[Verdict], started: float, now: float) -> None:
         """Commit the verdicts of a step, in order."""
         self.scheduler.chunking.measured(step.tokens, now - started)
+        parts: list[Seen] = []
         for work, verdict in zip(step.rows, verdicts, strict=True):
             generation = self._generations.get(work.request)
             if generation is None or generation.sequence is None:
@@ -188,16 +194,25 @@ class VerifierCore:
             generation.sequence.computed = work.start + len(work.tokens)
             generation.score(work, verdict)
             if work.draws:
-                self._commit(generation, work, verdict, started, now)
+                part = self._commit(generation, work, verdict, started, now)
+                if len(work.tokens) == 1 + work.drafts:
+                    parts.append(_seen(work, part))
             else:
                 self.drafting.computed(generation)
             self.scheduler.pool.publish(generation.sequence, generation.line)
+        self._learn(step, parts, started, now)
         self.record.stepped(step, started, now)
         for generation in [each for each in self.scheduler.running if each.output.finish]:
             self._end(generation, generation.output.finish, now, generation.output.detail)
         self.drafting.stepped(now)
 
-    def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> None:
+    def _learn(self, step: Step, parts: list[Seen], started: float, now: float) -> None:
+        cycle = now - (started if self._ended is None else self._ended)
+        beside = step.tokens - sum(1 + each.drafted for each in parts)
+        self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
+        self._ended = now
+
+    def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> Round:
         assert generation.sequence is not None
         taken = generation.take(verdict)
         generation.count_round(work.drafts, verdict.accepted)
@@ -208,6 +223,7 @@ class VerifierCore:
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)
         self.drafting.committed(generation, taken)
+        return part
 
     # --- endings ----------------------------------------------------------------------------------
 
@@ -219,6 +235,7 @@ class VerifierCore:
 
     def _forget(self, generation: Generation, reason: str, now: float) -> None:
         self.record.ended(generation, reason, now)
+        self._planner.forget(generation.id)
         self.drafting.unbind(generation, reason)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)
@@ -259,3 +276,7 @@ class VerifierCore:
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)
+
+
+def _seen(work: Work, part: Round) -> Seen:
+    return Seen(work.request, work.label, part.drafted, part.accepted, part.taken, work.confidences)

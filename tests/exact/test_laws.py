@@ -14,7 +14,8 @@ from tests.exact.rounds import Drafter, Numbers, Service, distance, largest, own
 from verifier.acceptance import RULES
 from verifier.config import PlannerConfig
 from verifier.exactness import OWN, Confidence, Draws, Kind, finding
-from verifier.planner import Fixed, Looks, Planner
+from verifier.planner import Looks, Planner
+from verifier.planners.fixed import Fixed
 
 RULES_WITH_LAWS = [name for name, entry in RULES.items() if entry.laws]
 TESTED = ["match", "threshold", *RULES_WITH_LAWS]

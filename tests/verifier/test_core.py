@@ -33,7 +33,7 @@ from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 from verifier.step import Step
 
 FRONT, DRAFTER, SECOND = 1, 10, 11
