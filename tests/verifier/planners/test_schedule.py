@@ -25,12 +25,14 @@ def test_a_slot_begins_where_it_is_told_else_in_the_middle() -> None:
 def test_full_acceptance_takes_fifteen_batches_to_the_longest() -> None:
     before, then = after(begun(SMALL), SMALL, *[3] * 14), after(begun(SMALL), SMALL, *[3] * 15)
     assert before.length == 3
-    assert (then.length, then.smoothed) == (7, pytest.approx(2.9648, abs=5e-5))
+    assert then.length == 7
+    assert then.smoothed == pytest.approx(2.9648, abs=5e-5)
 
 
 def test_no_acceptance_takes_fifteen_batches_to_the_shortest() -> None:
     slot = after(begun(SMALL), SMALL, *[0] * 15)
-    assert (slot.length, slot.smoothed) == (1, pytest.approx(0.0704, abs=5e-5))
+    assert slot.length == 1
+    assert slot.smoothed == pytest.approx(0.0704, abs=5e-5)
 
 
 def test_a_change_of_text_moves_it_back_and_no_further() -> None:
@@ -39,10 +41,12 @@ def test_a_change_of_text_moves_it_back_and_no_further() -> None:
     slot = after(slot, SMALL, *[3] * 5)
     for _ in range(5):
         slot = learned(SMALL, slot, [1])
-    assert (slot.length, slot.smoothed) == (3, pytest.approx(1.6516, abs=5e-5))
+    assert slot.length == 3
+    assert slot.smoothed == pytest.approx(1.6516, abs=5e-5)
     for _ in range(100):
         slot = learned(SMALL, slot, [1])
-    assert (slot.length, slot.smoothed) == (3, pytest.approx(1.0, abs=1e-3))
+    assert slot.length == 3
+    assert slot.smoothed == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize(
