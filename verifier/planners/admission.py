@@ -4,13 +4,15 @@ Shapes: P positions of a window, R requests.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from verifier.planner import Candidate
 
+Numbers = npt.NDArray[np.floating[Any]]
 Survivals = npt.NDArray[np.float64]
 Held = npt.NDArray[np.bool_]
 SCALE = 65535.0
@@ -25,30 +27,28 @@ class Admitted(NamedTuple):
 
 
 def packed(candidates: Sequence[Candidate], positions: int) -> tuple[Survivals, Held]:
-    """Confidences [R, P], 0 behind a tail and -1 where nothing is said of a guess; and which places hold guesses."""
+    """Confidences [R, P], -1 where nothing is said; and which places hold guesses that may enter."""
     flat: list[float] = []
-    none, blank = [-1.0] * positions, [0.0] * positions
-    counts: list[int] = []
+    available = np.array([each.available for each in candidates])
+    limits = np.array([each.limit for each in candidates])
+    pads = [([-1.0] * count) for count in range(positions + 1)]
     for each in candidates:
-        count = min(each.available, each.limit, positions)
-        counts.append(count)
         said = each.confidences
-        if count <= 0:
-            flat += blank
-        elif len(said) >= count:
-            flat += said[:count]
-            flat += blank[count:]
+        count = len(said)
+        if count == positions:
+            flat += said
+        elif count > positions:
+            flat += said[:positions]
         else:
-            flat += none[:count]
-            flat += blank[count:]
-    confidences = np.array(flat).reshape(len(candidates), positions)
-    held = np.arange(positions) < np.array(counts)[:, None]
-    return confidences, held
+            flat += said
+            flat += pads[positions - count]
+    shape = (len(candidates), positions)
+    packer = Struct(f"{len(flat)}d")  # a third of the time that numpy takes for it
+    confidences_RP = np.frombuffer(packer.pack(*flat)).reshape(shape)
+    return confidences_RP, np.arange(positions) < np.minimum(available, limits)[:, None]
 
 
-def admitted(
-    survivals_RP: npt.NDArray[np.float64], seconds: npt.NDArray[np.float64], least: float
-) -> Admitted:
+def admitted(survivals_RP: Numbers, seconds: Numbers, least: float) -> Admitted:
     """The number of drafts that brings most tokens a second, and whose they are.
 
     `seconds[k]` is what the step takes with k drafts; more than it tells of cannot enter. Among equals the earlier
@@ -67,5 +67,7 @@ def admitted(
     np.cumsum(chances[:count], out=emitted[1:])
     emitted[1:] += requests
     best = int(np.argmax(emitted / seconds[: count + 1]))
-    lengths = np.bincount(order[:best] % requests, minlength=requests)
+    enters = np.zeros(flat.size, np.uint8)
+    enters[order[:best]] = 1
+    lengths = enters.reshape(-1, requests).sum(axis=0, dtype=np.int64)
     return Admitted(lengths.tolist(), float(emitted[best]), float(seconds[best]))

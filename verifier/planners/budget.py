@@ -14,7 +14,7 @@ import numpy.typing as npt
 from verifier.calibration import BINS, POSITIONS, UNKNOWN, Calibration
 from verifier.config import PlannerConfig
 from verifier.costs import Costs, CostTable
-from verifier.planner import Candidate, Choice, Looks, Outcome, Steady
+from verifier.planner import Candidate, Choice, Looks, Outcome, Seen, Steady
 from verifier.planners.admission import admitted, packed
 from verifier.planners.regime import Regime
 
@@ -58,6 +58,7 @@ class Budget(Steady):
         self._regimes: dict[int, Regime] = {}
         self._now: Regime = self._regime(1)
         self._stories: dict[int, Story] = {}
+        self._factors: dict[int, float] = {}  # of stories, for the whole batch at once
         self._gain = 0.5  # accepted drafts of a row that has a drafter, smoothed
 
     # --- what drafters are asked --------------------------------------------------------------------
@@ -114,11 +115,9 @@ class Budget(Steady):
             chances = np.stack([self.calibration.of(name).chances for name in names])
             which = np.array([names.index(each.label) for each in candidates])
             chances_RP = chances[which[:, None], places_P, classes_RP]
-        stories = self._stories
-        factors = [
-            story.factor if (story := stories.get(each.request)) else 1.0 for each in candidates
-        ]
-        chances_RP = np.minimum(chances_RP * np.array(factors)[:, None], 1.0) * held_RP
+        factor = self._factors.get
+        factors = np.array([factor(each.request, 1.0) for each in candidates])
+        chances_RP = np.minimum(chances_RP * factors[:, None], 1.0) * held_RP
         made: npt.NDArray[np.float64] = np.cumprod(chances_RP, axis=1)
         return made
 
@@ -136,7 +135,7 @@ class Budget(Steady):
             elif drafting:
                 self._judge(story, each.accepted)
             if each.drafted:
-                self._promise(story, each.label, each.confidences, each.drafted, each.accepted)
+                self._promise(story, each)
                 label = self.calibration.of(each.label)
                 label.learn(each.confidences, each.drafted, each.accepted)
         if outcome.beside:
@@ -159,18 +158,20 @@ class Budget(Steady):
         elif story.gain > 4 * self._least and story.rounds >= TRUSTED:
             story.next_rest = FIRST_REST
 
-    def _promise(
-        self, story: Story, label: str, said: Sequence[float], drafted: int, accepted: int
-    ) -> None:
-        chances = self.calibration.of(label).chances
+    def _promise(self, story: Story, each: Seen) -> None:
+        """How its guesses fare beside what calibration promises of them."""
+        said = each.confidences
+        chances = self.calibration.of(each.label).chances
         survival, promised = 1.0, 0.0
-        for position in range(drafted):
+        for position in range(each.drafted):
             known = position < len(said) and not self._careful
             column = min(int(said[position] * BINS), BINS - 1) if known else UNKNOWN
             survival *= float(chances[min(position, POSITIONS - 1), column])
             promised += survival
-        story.kept = 0.95 * story.kept + accepted
+        story.kept = 0.95 * story.kept + each.accepted
         story.promised = 0.95 * story.promised + promised
+        self._factors[each.request] = story.factor
 
     def forget(self, request: int) -> None:
         self._stories.pop(request, None)
+        self._factors.pop(request, None)

@@ -9,7 +9,7 @@ from typing import Final
 
 SETTLE: Final = 3
 """Steps after a change that count for neither: drafters must catch up first."""
-MARGIN: Final = 1.01
+MARGIN: Final = 1.02
 """The other way must be so much better."""
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
