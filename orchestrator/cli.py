@@ -38,6 +38,9 @@ Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
 Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Planner = Annotated[
+    str | None, typer.Option(help="What decides how many draft tokens are verified.")
+]
 Overlap = Annotated[
     str | None, typer.Option(help="on: drafters run ahead; off: draft, verify, draft, in turn.")
 ]
@@ -80,6 +83,7 @@ def up(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     overlap: Overlap = None,
     host: Host = None,
     port: Port = None,
@@ -101,6 +105,7 @@ def up(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
         "overlap": overlap,
         "host": host,
         "port": port,
@@ -139,6 +144,7 @@ def generate(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     config: File = None,
 ) -> None:
     """Stream an answer from a running service, else from one that is started for it."""
@@ -150,11 +156,12 @@ def generate(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
     }
 
     def run() -> int:
         from orchestrator.commands.generate import Wish, ask_new, ask_running
-        from orchestrator.settings import load
+        from orchestrator.settings import given, load
 
         wish = Wish(
             prompt,
@@ -164,7 +171,7 @@ def generate(
             seed=seed,
             api_key=api_key,
         )
-        own = any(value is not None for value in flags.values()) or config is not None
+        own = bool(given(flags)) or config is not None
         answered = None if own and not url else ask_running(wish, url)
         return ask_new(wish, load(flags, config)) if answered is None else answered
 

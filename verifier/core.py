@@ -37,6 +37,7 @@ from verifier.planner import Outcome, Planner, Seen
 from verifier.record import Record
 from verifier.scheduler import Scheduler
 from verifier.step import Round, Step, Verdict, Work
+from verifier.traces import Traces
 
 
 class VerifierCore:
@@ -54,6 +55,7 @@ class VerifierCore:
         detokenizer: Callable[[], Detokenizer],
         *,
         hidden: Hidden | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
@@ -67,6 +69,7 @@ class VerifierCore:
         self._admission = admission
         self._detokenizer = detokenizer
         self._planner = planner
+        self._traces = traces
         self._ended: float | None = None  # the last step, if nothing was idle since
         self._generations: dict[int, Generation] = {}
         self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
@@ -180,8 +183,18 @@ class VerifierCore:
         step = self.scheduler.plan()
         if step is None:
             self._ended = None
+        elif self._traces is not None:
+            self._traces.planned(self._decoding(step), self._planner.choice.reason)
         self.record.planned(self.scheduler.admitted, self.scheduler.preempted, now)
         return step
+
+    def _decoding(self, step: Step) -> list[Generation]:
+        """Choices whose row is a window: the anchor and drafts."""
+        return [
+            self._generations[work.request]
+            for work in step.rows
+            if work.draws and len(work.tokens) == 1 + work.drafts
+        ]
 
     def settle(self, step: Step, verdicts: list[Verdict], started: float, now: float) -> None:
         """Commit the verdicts of a step, in order."""
@@ -210,6 +223,8 @@ class VerifierCore:
         cycle = now - (started if self._ended is None else self._ended)
         beside = step.tokens - sum(1 + each.drafted for each in parts)
         self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
+        if self._traces is not None:
+            self._traces.stepped(len(parts), step.tokens, beside, now - started, cycle)
         self._ended = now
 
     def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> Round:
@@ -219,6 +234,8 @@ class VerifierCore:
         why = self.drafting.why_plain(generation, work)
         part = Round(work.drafts, verdict.accepted, len(taken), why, *times)
         self.record.committed(generation, part)
+        if self._traces is not None:
+            self._traces.committed(generation, work.drafts, verdict.accepted, len(taken), plain=why)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)
@@ -236,6 +253,8 @@ class VerifierCore:
     def _forget(self, generation: Generation, reason: str, now: float) -> None:
         self.record.ended(generation, reason, now)
         self._planner.forget(generation.id)
+        if self._traces is not None:
+            self._traces.ended(generation)
         self.drafting.unbind(generation, reason)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)

@@ -103,6 +103,10 @@ class Costs:
         self._fresh = 0
         self.steps = 0
 
+    def forget_table(self) -> None:
+        """`known` is another one now."""
+        self._table = None
+
     def learn(self, tokens: int, seconds: float) -> None:
         """A step took so long."""
         place = min(bisect_left(SIZES, tokens), len(SIZES) - 1)
