@@ -214,8 +214,8 @@ LITTLE = {"libraspec": {"block": 2, "alpha": 1.3}, "failfast": {"chunk": 1, "lea
 
 
 @pytest.mark.parametrize("rule", RULES_WITH_LAWS)
-@pytest.mark.parametrize("name", list(TABLE))
-def test_every_planner_of_the_table_is_exact_where_it_is_careful(name: str, rule: str) -> None:
+@pytest.mark.parametrize("name", ["budget", "failfast", "libraspec"])
+def test_a_planner_that_may_look_at_confidences_is_exact_where_it_is_careful(name: str, rule: str) -> None:
     planner = of_the_table(name, careful=True, **LITTLE)
     assert finding(rule, planner.looks, Draws.ONE_BY_ONE, Confidence.TOKEN).kind is Kind.EXACT
     drafter = DRAFTERS[Draws.ONE_BY_ONE]
@@ -227,9 +227,9 @@ def test_every_planner_of_the_table_is_exact_where_it_is_careful(name: str, rule
 
 @pytest.mark.parametrize("name", ["budget", "libraspec"])
 def test_without_care_these_are_biased_where_guesses_are_drawn_and_refused_there(name: str) -> None:
-    planner = of_the_table(name, **LITTLE)
+    planner = of_the_table(name, **LITTLE, draft_length=3)
     drafter = DRAFTERS[Draws.ONE_BY_ONE]
-    service = Service("ratio", target(3, 3), drafter, planner, (2, 2, 2), further=False)
+    service = Service("ratio", target(3, 3), drafter, planner, (3, 3), further=False)
     assert distance(service, 3) > 0.001
     assert finding("ratio", planner.looks, Draws.ONE_BY_ONE, Confidence.TOKEN).kind is Kind.REFUSED
 
