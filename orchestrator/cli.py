@@ -260,6 +260,39 @@ def keys_list(folder: KeyFolder = None) -> None:
 
 
 @app.command()
+def economics(
+    *,
+    acceptance: Annotated[
+        float, typer.Option(min=0, max=1, help="How often a draft is kept.")
+    ] = 0.7,
+    ratio: Annotated[float, typer.Option(min=0, help="A draft step, in target steps.")] = 0.165,
+    drafts: Annotated[int, typer.Option(min=0, max=256, help="Draft tokens a round.")] = 3,
+    saturation: Annotated[
+        float, typer.Option(min=1, help="Tokens of a step up to which it costs the same.")
+    ] = 295.0,
+    table: Annotated[
+        Path | None, typer.Option(help="A cost table of `verifier profile`, instead of that.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
+) -> None:
+    """When speculation pays: speedup, break-even, and chain against parallel drafting."""
+
+    def run() -> int:
+        from orchestrator.commands.economics import economics as tell
+
+        return tell(
+            acceptance=acceptance,
+            ratio=ratio,
+            drafts=drafts,
+            saturation=saturation,
+            table=table,
+            plot=plot,
+        )
+
+    end(run)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     sys.stdout.write(f"draftmesh {__version__}\n")

@@ -222,6 +222,11 @@ class VerifierCore:
     def _learn(self, step: Step, parts: list[Seen], started: float, now: float) -> None:
         cycle = now - (started if self._ended is None else self._ended)
         beside = step.tokens - sum(1 + each.drafted for each in parts)
+        emitted = sum(each.emitted for each in parts)
+        if parts:
+            self.record.ledger.chosen(
+                self._planner.choice, self.scheduler.drafts, emitted, now - started
+            )
         self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
         if self._traces is not None:
             self._traces.stepped(len(parts), step.tokens, beside, now - started, cycle)
@@ -279,7 +284,9 @@ class VerifierCore:
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""
-        return self.record.ledger.facts(self.scheduler, self.drafting, self.counters)
+        return self.record.ledger.facts(
+            self.scheduler, self.drafting, self.counters, self._planner.errors
+        )
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._generations))

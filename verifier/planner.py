@@ -4,7 +4,7 @@ A planner sees confidences and costs, never tokens. What it may look at under wh
 `verifier/exactness.py`. The planners themselves: `verifier/planners/`, one file each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -98,6 +98,10 @@ class Planner(Protocol):
     def choice(self) -> Choice:
         """About the newest lengths."""
 
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Expected calibration errors by whose confidences, before and after; nothing where none are calibrated."""
+
     def ahead(self, request: int) -> int:
         """Guesses that the drafter of this request should hold now; 0: it rests, and is told nothing meanwhile."""
 
@@ -136,6 +140,10 @@ class Steady:
         self.patience = patience if self.most else 0.0
         self.wanted = (2 * self.most + 1 if config.overlap else self.most) if self.most else 0
         self.choice = Choice()
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        return {}
 
     def ahead(self, request: int) -> int:  # noqa: ARG002
         return self.wanted

@@ -58,6 +58,7 @@ class Scheduler:
         self.admitted: list[Generation] = []  # by the last plan, in order
         self.preempted: list[Generation] = []  # by the last plan, after that
         self.preemptions = 0
+        self.drafts = 0  # that the last plan wanted
 
     def __len__(self) -> int:
         return len(self.running) + len(self.waiting)
@@ -96,6 +97,7 @@ class Scheduler:
         room = budget // 2 if prompts else budget
         beside = min(sum(each.todo for each in prompts), budget)
         lengths = self._lengths(decoding, room, beside)
+        self.drafts = sum(lengths)
         works: dict[int, Work] = {}
         for generation, length in zip(decoding, lengths, strict=True):
             self._place(works, generation, 1, length)

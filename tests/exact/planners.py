@@ -3,7 +3,8 @@
 What a planner may look at under which rule is said by `verifier/exactness.py`; `test_laws.py` shows why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from verifier.planner import Candidate, Choice, Looks, Outcome
 
@@ -15,6 +16,7 @@ class _Alone:
     wanted = 9
     patience = 0.0
     choice = Choice()
+    errors: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, most: int, least: float = 0.5) -> None:
         self.most = most

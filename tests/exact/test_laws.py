@@ -215,7 +215,9 @@ LITTLE = {"libraspec": {"block": 2, "alpha": 1.3}, "failfast": {"chunk": 1, "lea
 
 @pytest.mark.parametrize("rule", RULES_WITH_LAWS)
 @pytest.mark.parametrize("name", ["budget", "failfast", "libraspec"])
-def test_a_planner_that_may_look_at_confidences_is_exact_where_it_is_careful(name: str, rule: str) -> None:
+def test_a_planner_that_may_look_at_confidences_is_exact_where_it_is_careful(
+    name: str, rule: str
+) -> None:
     planner = of_the_table(name, careful=True, **LITTLE)
     assert finding(rule, planner.looks, Draws.ONE_BY_ONE, Confidence.TOKEN).kind is Kind.EXACT
     drafter = DRAFTERS[Draws.ONE_BY_ONE]

@@ -4,7 +4,7 @@ What a draft is worth is its survival, the product of calibrated confidences up 
 table. Whether drafters run at all at a load, and whether one request has one, is decided by what that brought.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -171,6 +171,14 @@ class Budget(Steady):
         story.kept = 0.95 * story.kept + each.accepted
         story.promised = 0.95 * story.promised + promised
         self._factors[each.request] = story.factor
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        return {
+            f"{name} {when}": error
+            for name, label in self.calibration.labels.items()
+            for when, error in zip(("before", "after"), label.errors[:2], strict=True)
+        }
 
     def forget(self, request: int) -> None:
         self._stories.pop(request, None)
