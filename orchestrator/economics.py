@@ -23,7 +23,7 @@ def drafting(ratio: float, drafts: int, *, parallel: bool) -> float:
 
 @dataclass(frozen=True)
 class Economics:
-    """A drafter and a target. With a `table`, steps of the target take what it says instead of what `saturation` does."""
+    """A drafter and a target. With a `table`, steps of the target take what it says, and `saturation` is unused."""
 
     acceptance: float
     ratio: float

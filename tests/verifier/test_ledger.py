@@ -64,6 +64,9 @@ def test_right_wrong_and_half_right_drafts_are_counted_by_position() -> None:
     assert facts.counters["wasted_tokens"] == {"": 3}
     assert reasons(rig, "choices") == {"set": 3}
 
+    assert facts.counters["drafted_by"] == {"drafter-10": 7}
+    assert facts.counters["accepted_by"] == {"drafter-10": 4}
+
 
 def test_what_a_step_was_expected_to_bring_stands_beside_what_it_brought() -> None:
     rig = bound(planner=Budget(PlannerConfig(draft_length=3)))
@@ -78,8 +81,6 @@ def test_what_a_step_was_expected_to_bring_stands_beside_what_it_brought() -> No
     errors = rig.core.facts().gauges["calibration_error"]
     assert set(errors) == {"ngram before", "ngram after"}
     assert reasons(rig, "choices") == {"waste": 6, "worth": 1}
-    assert facts.counters["drafted_by"] == {"drafter-10": 7}
-    assert facts.counters["accepted_by"] == {"drafter-10": 4}
 
 
 def test_what_lies_behind_the_end_is_cut_and_not_emitted() -> None:
