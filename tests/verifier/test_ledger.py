@@ -69,7 +69,7 @@ def test_right_wrong_and_half_right_drafts_are_counted_by_position() -> None:
 
 
 def test_what_a_step_was_expected_to_bring_stands_beside_what_it_brought() -> None:
-    rig = bound(planner=Budget(PlannerConfig(draft_length=3)))
+    rig = bound(planner=Budget(PlannerConfig(draft_length=3, patience=0.0)))
     for _ in range(6):
         rig.step()
     gauges = rig.core.facts().gauges
