@@ -39,7 +39,7 @@ def read(path: Path) -> list[Trace]:
     """The traces in a file; a BenchError says what is wrong with it."""
     try:
         data = path.read_bytes()
-        lines = [msgspec.json.decode(each, type=Line) for each in data.splitlines()]  # type: ignore[arg-type]
+        lines = [msgspec.json.decode(each, type=Line) for each in data.splitlines()]
     except OSError as error:
         raise BenchError(f"{path} cannot be read: {error}") from error
     except msgspec.DecodeError as error:

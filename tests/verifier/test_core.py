@@ -37,6 +37,7 @@ from verifier.planner import Planner
 from verifier.planners import PLANNERS
 from verifier.planners.fixed import Fixed
 from verifier.step import Step
+from verifier.traces import Traces
 
 FRONT, DRAFTER, SECOND = 1, 10, 11
 
@@ -53,6 +54,7 @@ class Rig:
         context: int = 40,
         rule: str = "match",
         planner: Planner | None = None,
+        traces: Traces | None = None,
         **scheduler: Any,
     ) -> None:
         self.now = 0.0
@@ -66,6 +68,7 @@ class Rig:
                 PagePool(pages, 4),
                 planner or PLANNERS["fixed"](own),
                 Letters,
+                traces=traces,
             )
         )
         self.up(FRONT, "front")

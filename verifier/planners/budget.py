@@ -22,6 +22,8 @@ TRUSTED: Final = 24
 """Rounds after which a request is judged by what drafts brought it."""
 FIRST_REST: Final = 64
 LONGEST_REST: Final = 1024
+LEAN: Final = 6.0
+"""Kept drafts that a request must have more or less than others before it is treated apart."""
 
 
 @dataclass(slots=True)
@@ -30,15 +32,15 @@ class Story:
 
     rounds: int = 0
     gain: float = 0.0
-    kept: float = 2.0
-    promised: float = 2.0
+    kept: float = LEAN
+    promised: float = LEAN
     rest: int = 0  # rounds without a drafter that are left
     next_rest: int = FIRST_REST
 
     @property
     def factor(self) -> float:
         """How its guesses fare beside those of others of the same class."""
-        return min(max(self.kept / self.promised, 0.25), 1.25)
+        return min(self.kept / self.promised, 1.0)
 
 
 class Budget(Steady):
@@ -117,8 +119,8 @@ class Budget(Steady):
             chances_RP = chances[which[:, None], places_P, classes_RP]
         factor = self._factors.get
         factors = np.array([factor(each.request, 1.0) for each in candidates])
-        chances_RP = np.minimum(chances_RP * factors[:, None], 1.0) * held_RP
-        made: npt.NDArray[np.float64] = np.cumprod(chances_RP, axis=1)
+        made: npt.NDArray[np.float64] = np.cumprod(chances_RP * held_RP, axis=1)
+        made *= factors[:, None]  # the same for all its positions, so that they still never rise
         return made
 
     # --- what is learned ----------------------------------------------------------------------------
@@ -141,8 +143,10 @@ class Budget(Steady):
         if outcome.beside:
             return
         emitted = sum(each.emitted for each in outcome.parts)
-        self._now.learn(emitted / rows, outcome.cycle)
         self.costs.learn(outcome.tokens, outcome.forward)
+        table = self.costs.table
+        plain = table.cost(rows, rows) if table else None
+        self._now.learn(emitted / rows, outcome.cycle, plain)
         if drafting:
             self._gain += 0.02 * (emitted / rows - 1.0 - self._gain)
         if not self._in_turn:
@@ -168,8 +172,8 @@ class Budget(Steady):
             column = min(int(said[position] * BINS), BINS - 1) if known else UNKNOWN
             survival *= float(chances[min(position, POSITIONS - 1), column])
             promised += survival
-        story.kept = 0.95 * story.kept + each.accepted
-        story.promised = 0.95 * story.promised + promised
+        story.kept += each.accepted - 0.05 * (story.kept - LEAN)
+        story.promised += promised - 0.05 * (story.promised - LEAN)
         self._factors[each.request] = story.factor
 
     @property
@@ -177,6 +181,7 @@ class Budget(Steady):
         return {
             f"{name} {when}": error
             for name, label in self.calibration.labels.items()
+            if label.errors.positions
             for when, error in zip(("before", "after"), label.errors[:2], strict=True)
         }
 

@@ -11,6 +11,8 @@ SETTLE: Final = 3
 """Steps after a change that count for neither: drafters must catch up first."""
 MARGIN: Final = 1.02
 """The other way must be so much better."""
+OBVIOUS: Final = 1.3
+"""Times the speed of plain steps."""
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
 MEMORY: Final = 0.98
@@ -59,8 +61,8 @@ class Regime:
     def drafting(self) -> bool:
         return self.usual is not self.trial
 
-    def learn(self, tokens: float, seconds: float) -> None:
-        """A step brought so many tokens a request in so much time."""
+    def learn(self, tokens: float, seconds: float, plain: float | None = None) -> None:
+        """A step brought so many tokens a request in so much time; a plain one is thought to take `plain`."""
         if self._settle:
             self._settle -= 1
             return
@@ -70,11 +72,19 @@ class Regime:
             return
         if self.trial:
             self._judge()
+        elif self._obvious(plain):
+            self._wait = min(2 * self._wait, LONGEST * self._every)
+            self._left = self._wait
+            return
         else:
             self._rates[not self.usual] = Rate()
             self.trial = True
             self._left = self._steps
         self._settle = SETTLE
+
+    def _obvious(self, plain: float | None) -> bool:
+        """Drafting brings so much that no trial is needed: drafters cannot take that much from a plain step."""
+        return self.usual and plain is not None and self._rates[True].value * plain > OBVIOUS
 
     def _judge(self) -> None:
         usual, other = self._rates[self.usual].value, self._rates[not self.usual].value

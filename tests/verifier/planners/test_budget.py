@@ -207,3 +207,13 @@ def test_the_planner_says_why() -> None:
     assert "probe" in said
     assert said[-1] == "rest"
     assert planner("fixed").choice.reason == "set"
+
+
+def test_what_brings_a_lot_is_not_given_up_to_see_how_plain_decoding_does() -> None:
+    regime = Regime(12, 150)
+    for _ in range(3000):
+        assert regime.drafting
+        regime.learn(2.0, 1.0, plain=1.0)
+    for _ in range(LONGEST * 150 + 20):
+        regime.learn(1.1, 1.0, plain=1.0)  # too little to be sure: it is tried
+    assert regime._rates[False].steps
