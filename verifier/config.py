@@ -90,7 +90,10 @@ class BudgetConfig(BaseModel):
         None, description="cost table; else the cache's for this machine and model"
     )
     least: float = Field(
-        0.01, ge=0, lt=1, description="a draft less likely to be kept never enters"
+        0.02,
+        ge=0,
+        lt=1,
+        description="a request whose drafts bring fewer tokens a round goes without a drafter",
     )
     probe_steps: int = Field(12, ge=4, description="steps of a trial: of drafts, or of none")
     probe_every: int = Field(

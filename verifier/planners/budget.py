@@ -22,6 +22,8 @@ TRUSTED: Final = 24
 """Rounds after which a request is judged by what drafts brought it."""
 FIRST_REST: Final = 64
 LONGEST_REST: Final = 1024
+FAINT: Final = 1e-3
+"""A draft less likely to be kept never enters, even where its place costs nothing."""
 LEAN: Final = 6.0
 """Kept drafts that a request must have more or less than others before it is treated apart."""
 
@@ -94,7 +96,7 @@ class Budget(Steady):
             return [0] * rows
         count = max(0, min(budget, rows * self.most)) + 1
         costs = table.costs(rows, rows + beside, count) if table else np.ones(count)
-        best = admitted(self._survivals(candidates), costs, self._least)
+        best = admitted(self._survivals(candidates), costs, FAINT)
         worth = "worth" if any(best.lengths) else "waste"
         reason = "probe" if self._now.trial else worth
         self.choice = Choice(reason, best.emitted, best.seconds if table else None)
