@@ -25,6 +25,7 @@ from verifier.exactness import faults, planner
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
 from verifier.keeping import Keeper
+from verifier.lending import Loan
 from verifier.node import VerifierNode
 from verifier.profiling import hardware, place
 from verifier.traces import Traces
@@ -74,7 +75,8 @@ def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
 
 def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode:
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
-    from engine.features import made_by  # noqa: PLC0415  # seconds: the parent hears `loading` first
+    from engine.constants import Constants  # noqa: PLC0415  # seconds: the parent hears `loading` first
+    from engine.features import made_by  # noqa: PLC0415
     from verifier.loading import load  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
@@ -88,6 +90,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     weights = loaded.weights
     tokenizer = load_tokenizer(config.model)
     vocabulary = min(model.vocab, tokenizer.get_vocab_size())
+    constants = Constants(config.model, weights) if rows else None
     log.info("target %s weights %s, %d pages, context %d", config.model, weights, pages, longest)
     plan, machine = planner(config), hardware()
     traces = Traces() if config.planner.trace else None
@@ -100,6 +103,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         lambda: StreamDetokenizer(tokenizer),
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
         traces=traces,
+        loan=Loan(weights, constants.length, constants.read) if constants else None,
     )
     identity = Identity(
         role="verifier",
