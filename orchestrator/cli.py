@@ -39,6 +39,9 @@ Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
 Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Planner = Annotated[
+    str | None, typer.Option(help="What decides how many draft tokens are verified.")
+]
 Overlap = Annotated[
     str | None, typer.Option(help="on: drafters run ahead; off: draft, verify, draft, in turn.")
 ]
@@ -82,6 +85,7 @@ def up(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     overlap: Overlap = None,
     host: Host = None,
     port: Port = None,
@@ -103,6 +107,7 @@ def up(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
         "overlap": overlap,
         "host": host,
         "port": port,
@@ -141,6 +146,7 @@ def generate(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     config: File = None,
 ) -> None:
     """Stream an answer from a running service, else from one that is started for it."""
@@ -152,11 +158,12 @@ def generate(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
     }
 
     def run() -> int:
         from orchestrator.commands.generate import Wish, ask_new, ask_running
-        from orchestrator.settings import load
+        from orchestrator.settings import given, load
 
         wish = Wish(
             prompt,
@@ -166,7 +173,7 @@ def generate(
             seed=seed,
             api_key=api_key,
         )
-        own = any(value is not None for value in flags.values()) or config is not None
+        own = bool(given(flags)) or config is not None
         answered = None if own and not url else ask_running(wish, url)
         return ask_new(wish, load(flags, config)) if answered is None else answered
 
@@ -250,6 +257,39 @@ def keys_list(folder: KeyFolder = None) -> None:
         from orchestrator.commands.keys import listed
 
         return listed(folder)
+
+    end(run)
+
+
+@app.command()
+def economics(
+    *,
+    acceptance: Annotated[
+        float, typer.Option(min=0, max=1, help="How often a draft is kept.")
+    ] = 0.7,
+    ratio: Annotated[float, typer.Option(min=0, help="A draft step, in target steps.")] = 0.165,
+    drafts: Annotated[int, typer.Option(min=0, max=256, help="Draft tokens a round.")] = 3,
+    saturation: Annotated[
+        float, typer.Option(min=1, help="Tokens of a step up to which it costs the same.")
+    ] = 295.0,
+    table: Annotated[
+        Path | None, typer.Option(help="A cost table of `verifier profile`, instead of that.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
+) -> None:
+    """When speculation pays: speedup, break-even, and chain against parallel drafting."""
+
+    def run() -> int:
+        from orchestrator.commands.economics import economics as tell
+
+        return tell(
+            acceptance=acceptance,
+            ratio=ratio,
+            drafts=drafts,
+            saturation=saturation,
+            table=table,
+            plot=plot,
+        )
 
     end(run)
 

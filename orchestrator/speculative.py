@@ -29,7 +29,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[object, ...]]] = {
     "draft_load_config": (None,),
     "draft_tensor_parallel_size": (None, 1),
     "dspark_draft_topk": (None,),
-    "enable_adaptive_verification": (False,),
     "enforce_eager": (None, True, False),
     "index_share_for_mtp_iteration": (None,),
     "kv_cache_dtype": (None, "auto"),
@@ -56,6 +55,7 @@ class SpeculativeConfig(BaseModel):
     method: str | None = None
     model: str | None = None
     num_speculative_tokens: int | None = Field(None, ge=1, le=256)
+    enable_adaptive_verification: bool | None = None
     max_model_len: int | None = Field(None, ge=1)
     prompt_lookup_max: int | None = Field(None, ge=1)
     prompt_lookup_min: int | None = Field(None, ge=1)
@@ -127,8 +127,9 @@ def merged(flags: Mapping[str, Any], texts: Sequence[str]) -> Mapping[str, Any]:
     if not texts:
         return flags
     ours = settings(*texts)
+    known = given(flags)
     for name in ours:
-        if flags.get(name) is not None:
+        if known.get(name) is not None:
             flag = name.replace("_", "-")
             raise ConfigError(f"--{flag} and {FLAG} say the same thing: leave one of them out")
     return {**flags, **ours}
@@ -187,6 +188,7 @@ def _ours(said: SpeculativeConfig) -> dict[str, Any]:
         "draft": None if said.named in _MATCHING else said.model,
         "draft_length": said.num_speculative_tokens,
         "verifier": {
+            "planner": {"name": "budget" if said.enable_adaptive_verification else None},
             "rule": said.rule,
             "synthetic": {
                 "rates": said.synthetic_acceptance_rates,

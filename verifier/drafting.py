@@ -26,9 +26,12 @@ from verifier.roster import Roster
 from verifier.step import Work
 from verifier.tail import DraftTail, Row
 
-PLAIN: Final = ("off", "prefill", "no_drafter", "waiting", "late", "no_tail", "no_room")
+PLAIN: Final = (
+    "off", "prefill", "no_drafter", "waiting", "late", "no_tail", "no_room", "rest", "waste",
+)  # fmt: skip
 """Why a round had no drafts: none are wanted, it was the end of a prompt, there is no drafter, none would take the
-request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room."""
+request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room, the
+planner lets drafters rest, or found no guess worth its place."""
 REFUSALS: Final = ("unknown", "full", "context", "draining", "other", "stale")
 """Why drafters refused requests; stale: it was about a binding that is over."""
 STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
@@ -80,14 +83,15 @@ class Drafting:
         if not self._planner.wanted or not len(self.roster):
             return
         for generation in generations:
-            if generation.binding is not None:
+            if generation.binding is not None or not self._planner.ahead(generation.id):
                 continue
             drafter = self.roster.choose(len(generation.line), generation.waits, now)
             if drafter is None:
                 continue
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
-            generation.binding = Binding(drafter, generation.epoch, tail)
+            label = " ".join(filter(None, (drafter.method, generation.submit.adapter)))
+            generation.binding = Binding(drafter, generation.epoch, tail, label=label)
             if self.hidden is not None:
                 generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
@@ -113,11 +117,27 @@ class Drafting:
         if binding is None:
             return
         binding.tail.commit(tokens)
+        if binding.told is not None and self._rests(generation, binding):
+            binding.held = True
+            return
         if binding.drafter.takes_length(len(generation.line)):
             self.outbox.news(binding.drafter.link, generation.id, generation)
         else:
             self.unbind(generation, "context")
             generation.waits.refused(binding.drafter.link, "context", 0.0)
+
+    def wake(self, generations: Iterable[Generation]) -> None:
+        """Tell the drafters of those that rest no longer what they missed, in one message each."""
+        for generation in generations:
+            binding = generation.binding
+            if binding is not None and binding.held and not self._rests(generation, binding):
+                binding.held = False
+                binding.woken = binding.tail.committed
+                self.committed(generation, [])
+
+    def _rests(self, generation: Generation, binding: Binding) -> bool:
+        """A drafter that reads hidden states is never left behind: its rows would pile up here."""
+        return not self._planner.ahead(generation.id) and not binding.drafter.needs
 
     def computed(self, generation: Generation) -> None:
         """More of its line was computed: a drafter that needs hidden states is sent them."""
@@ -164,11 +184,16 @@ class Drafting:
             return "prefill"
         if not self._planner.wanted:
             return "off"
+        if not self._planner.ahead(generation.id):
+            return "rest" if len(self.roster) else "no_drafter"
         if (binding := generation.binding) is None:
             return "waiting" if len(self.roster) else "no_drafter"
-        if binding.tail.ahead:
-            return "no_room"
-        return "no_tail" if binding.tail.answered else "late"
+        return self._why_none(binding.tail)
+
+    def _why_none(self, tail: DraftTail) -> str:
+        if tail.ahead:
+            return "waste" if self._planner.choice.reason in {"waste", "worth"} else "no_room"
+        return "no_tail" if tail.answered else "late"
 
     @property
     def reports(self) -> list[Report]:
@@ -188,7 +213,7 @@ class Drafting:
         late = [
             each.binding.drafter
             for each in running
-            if each.binding is not None and each.todo == 1 and self._expects(each.binding)
+            if each.binding is not None and each.todo == 1 and self._expects(each, each.binding)
         ]
         if late and now < self._patient_until:
             if any(drafter.worth_waiting() for drafter in late):
@@ -199,7 +224,9 @@ class Drafting:
         self._patient_until = 0.0
         return False
 
-    def _expects(self, binding: Binding) -> bool:
+    def _expects(self, generation: Generation, binding: Binding) -> bool:
+        if not self._planner.ahead(generation.id):
+            return False
         return not binding.tail.answered and not self._planner.enough(len(binding.tail.ahead))
 
     @property
@@ -225,7 +252,7 @@ class Drafting:
         if binding is None:
             return
         output = generation.output.tokens
-        max_ahead = self._max_ahead(binding)
+        max_ahead = self._max_ahead(generation, binding)
         span = self.hidden.take(generation, binding) if self.hidden is not None else None
         start, rows = (span.start, NOTHING) if span is not None else (0, None)
         if binding.told is None:
@@ -262,11 +289,12 @@ class Drafting:
         binding.told = len(output)
         binding.tail.grant(max_ahead)
 
-    def _max_ahead(self, binding: Binding) -> int:
+    def _max_ahead(self, generation: Generation, binding: Binding) -> int:
         """A fixed bound would cap the speed at that many tokens a round trip: what is on its way is added."""
         tail = binding.tail
-        outstanding = tail.committed - tail.base if tail.base >= 0 else 0
-        wanted = self._planner.wanted + outstanding
+        known = max(tail.base, binding.woken)
+        outstanding = tail.committed - known if tail.base >= 0 else 0
+        wanted = self._planner.ahead(generation.id) + outstanding
         limit = binding.drafter.limits.max_ahead
         return min(wanted, limit) if limit else wanted
 

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from verifier.acceptance import RULES, Slices, lossy, rates, wanted
 from verifier.config import VerifierConfig
-from verifier.planner import PLANNERS, Looks
+from verifier.planner import Looks, Planner
+from verifier.planners import PLANNERS
 
 
 class Draws(StrEnum):
@@ -85,9 +86,15 @@ def judged(config: VerifierConfig, draws: Draws, confidence: Confidence) -> Find
     return finding(config.rule, looks(config), draws, confidence)
 
 
+def planner(config: VerifierConfig) -> Planner:
+    """The configured planner, careful where the rule uses what guesses were drawn from."""
+    careful = config.planner.careful or RULES[config.rule].laws
+    return PLANNERS[config.planner.name](config.planner.model_copy(update={"careful": careful}))
+
+
 def looks(config: VerifierConfig) -> Looks:
     """What the configured planner looks at."""
-    return PLANNERS[config.planner.name](config.planner).looks
+    return planner(config).looks
 
 
 def asked(config: VerifierConfig) -> Slices:

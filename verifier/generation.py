@@ -23,6 +23,9 @@ class Binding:
     tail: DraftTail
     told: int | None = None
     told_hidden: int = 0
+    label: str = ""  # whose guesses these are, for planners: method and adapter
+    held: bool = False  # commits are not said while it rests
+    woken: int = 0  # how much was committed when it last was told all of that at once
 
 
 @dataclass(slots=True, eq=False)

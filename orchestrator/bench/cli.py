@@ -74,6 +74,9 @@ def bench(
     log: Log = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
     peers: Peers = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Append rounds there, for `bench planner`.")
+    ] = None,
     config: File = None,
 ) -> None:
     """Drive every system with the same prompts in turn, and say what came of it."""
@@ -92,6 +95,7 @@ def bench(
             "drafters": drafters,
             "dtype": dtype,
             "draft_length": draft_length,
+            "verifier": {"planner": {"trace": record and record.absolute()}},
         }
         asked = Asked(
             prompts=prompts,
@@ -175,6 +179,25 @@ def mesh(
         from orchestrator.bench.command import mesh
 
         return mesh(rounds, counts, json)
+
+    end(run)
+
+
+@app.command("planner")
+def replay_planners(
+    trace: Annotated[Path, typer.Argument(help="What `bench --record` wrote.")],
+    *,
+    concurrency: Concurrency = "1,8,32",
+    json: Json = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
+) -> None:
+    """Recorded rounds under every planner, beside the best lengths there were."""
+    concurrencies = _numbers(concurrency)
+
+    def run() -> int:
+        from orchestrator.bench.planners import planner
+
+        return planner(trace, concurrencies, json, plot)
 
     end(run)
 

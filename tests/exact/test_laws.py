@@ -13,8 +13,12 @@ from tests.exact.rounds import Confidence as Says
 from tests.exact.rounds import Drafter, Numbers, Renews, Service, distance, largest, own
 from verifier.acceptance import RULES
 from verifier.config import PlannerConfig
+from verifier.costs import Costs, CostTable
 from verifier.exactness import OWN, Confidence, Draws, Kind, finding
-from verifier.planner import Fixed, Looks, Planner
+from verifier.planner import Looks, Planner
+from verifier.planners import PLANNERS as TABLE
+from verifier.planners.budget import Budget
+from verifier.planners.fixed import Fixed
 
 RULES_WITH_LAWS = [name for name, entry in RULES.items() if entry.laws]
 TESTED = ["match", "threshold", *RULES_WITH_LAWS]
@@ -267,6 +271,41 @@ def test_ranking_requests_by_their_own_tokens_is_biased(
         further=False,
     )
     assert distance(service, 2, requests=2) > 0.01
+
+
+def of_the_table(name: str, **settings: object) -> Planner:
+    """A planner as a verifier has it; drafting costs enough here that confidences matter to it."""
+    config = PlannerConfig.model_validate({"name": name, "draft_length": 2} | settings)
+    made = TABLE[name](config)
+    if isinstance(made, Budget):
+        made.costs = Costs(CostTable((1, 9), (1.0, 3.0)))
+    return made
+
+
+LITTLE = {"libraspec": {"block": 2, "alpha": 1.3}, "failfast": {"chunk": 1, "least": 0.7}}
+
+
+@pytest.mark.parametrize("rule", RULES_WITH_LAWS)
+@pytest.mark.parametrize("name", ["budget", "failfast", "libraspec"])
+def test_a_planner_that_may_look_at_confidences_is_exact_where_it_is_careful(
+    name: str, rule: str
+) -> None:
+    planner = of_the_table(name, careful=True, **LITTLE)
+    assert finding(rule, planner.looks, Draws.ONE_BY_ONE, Confidence.TOKEN).kind is Kind.EXACT
+    drafter = DRAFTERS[Draws.ONE_BY_ONE]
+    alone = Service(rule, target(3, 3), drafter, planner, (2, 2, 2), further=False)
+    assert distance(alone, 3) == 0
+    shared = Service(rule, target(3, 2), drafter, planner, (2, 2), budget=2, further=False)
+    assert distance(shared, 2, requests=2) == 0
+
+
+@pytest.mark.parametrize("name", ["budget", "libraspec"])
+def test_without_care_these_are_biased_where_guesses_are_drawn_and_refused_there(name: str) -> None:
+    planner = of_the_table(name, **LITTLE, draft_length=3)
+    drafter = DRAFTERS[Draws.ONE_BY_ONE]
+    service = Service("ratio", target(3, 3), drafter, planner, (3, 3), further=False)
+    assert distance(service, 3) > 0.001
+    assert finding("ratio", planner.looks, Draws.ONE_BY_ONE, Confidence.TOKEN).kind is Kind.REFUSED
 
 
 @pytest.mark.parametrize("planner", [Ranks(2), Trades(2)])

@@ -27,7 +27,7 @@ from verifier.core import VerifierCore
 from verifier.exactness import asked
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
-from verifier.planner import Fixed
+from verifier.planners.fixed import Fixed
 from verifier.step import Step
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from verifier.__main__ import vet
 from verifier.acceptance import RULES, Rule, Slices, lossy, make
 from verifier.config import PlannerConfig, SyntheticConfig, ThresholdConfig, VerifierConfig
 from verifier.exactness import Confidence, Draws, Kind, asked, faults, finding, looks
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 from verifier.rules.windows import NOT_NUMBERS
 from verifier.step import Verdict, Work
 
