@@ -100,7 +100,7 @@ class VerifierCore:
             case Refuse(request=int(request)):
                 self.drafting.refused(link, message, self._generations.get(request), now)
             case Heartbeat() | Report():
-                self.drafting.heard(link, message)
+                self.drafting.heard(link, message, self._generations.values(), now)
             case _:
                 self.counters["messages_unexpected"] += 1
 
@@ -195,7 +195,7 @@ class VerifierCore:
         self.record.stepped(step, started, now)
         for generation in [each for each in self.scheduler.running if each.output.finish]:
             self._end(generation, generation.output.finish, now, generation.output.detail)
-        self.drafting.stepped(now)
+        self.drafting.stepped(started, now)
 
     def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> None:
         assert generation.sequence is not None
@@ -204,6 +204,7 @@ class VerifierCore:
         why = self.drafting.why_plain(generation, work)
         part = Round(work.drafts, verdict.accepted, len(taken), why, *times)
         self.record.committed(generation, part)
+        self.drafting.judged(generation, part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)

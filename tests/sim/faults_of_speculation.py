@@ -76,8 +76,8 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "fault without close": fault(
         Drafting,
         "row",
-        "self.unbind(",
-        'setattr(binding.drafter, "bound", binding.drafter.bound - 1), setattr(known, "binding", None), (',
+        'self._leave(known, "fault", now)',
+        'setattr(binding.drafter, "bound", binding.drafter.bound - 1), setattr(known, "binding", None)',
         rare=True,
     ),
     "no wait after refusal": fault(Waits, "over", "now >= self.until", "True or self.until"),
