@@ -2,7 +2,7 @@
 
 | case | outcome |
 | --- | --- |
-| the same name and address, a new process | the old link is refused, a new one begins; nothing of the old life is read |
+| the same name and address, a new process | the old link is refused, a new one begins; no old word is read |
 | the same name at another address | a link of its own; the old one ends by silence, or with its address on the list |
 | one DNS name, another address | we look it up again: hung up on at the old address, dialled at the new |
 | two processes that claim one name | two links; the end of one is nothing to the other |
