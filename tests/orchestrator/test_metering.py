@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -114,7 +113,7 @@ def test_metrics_are_open_by_configuration_only(
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate of this machine and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
@@ -124,7 +123,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]
     arguments = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
     files = ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run([openssl, *arguments.split(), *files], check=True, capture_output=True)
-    yield certificate, key
+    return certificate, key
 
 
 def test_clients_are_answered_over_tls(tiny: Path, pair: tuple[Path, Path]) -> None:
