@@ -3,7 +3,7 @@
 from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
 from protocol.link import LinkUp, Received
-from protocol.messages import DraftSync, Refuse
+from protocol.messages import DraftClose, DraftSync, Refuse
 from tests.drafter.test_record import OneByOne
 
 FIRST, SECOND, THIRD = 1, 2, 3
@@ -63,3 +63,14 @@ def test_where_there_is_one_place_it_stays_where_it_is() -> None:
     asks(core, FIRST, 1)
     asks(core, SECOND, 1)
     assert held(core) == [[1], [], []]
+
+
+def test_a_mirror_that_is_closed_says_nothing_more() -> None:
+    """Its guesses were made, and wait to be said, when the verifier closes it."""
+    core = drafter(4)
+    asks(core, FIRST, 1)
+    wants = core.plan()
+    core.settle(wants, OneByOne().propose(wants), 0.0, 0.0)
+    assert core.links_with_news == [FIRST]
+    core.handle(Received(FIRST, (DraftClose(1, 1),)), 0.0)
+    assert (core.links_with_news, core.outbox(FIRST)) == ([], [])

@@ -80,11 +80,11 @@ def invent(rng: random.Random) -> Scenario:
     """A scenario for this seed."""
     mode = rng.choices(list(Mode), (20, 20, 60))[0]
     verifiers = [
-        f"verifier-{index}" for index in range(rng.choices((1, 2, 3, 4), (66, 27, 4, 3))[0])
+        f"verifier-{index}" for index in range(rng.choices((1, 2, 3, 4), (68, 28, 2, 2))[0])
     ]
     drafters = [
         f"drafter-{index}"
-        for index in range(rng.choices((0, 1, 2, 3, 5, 8), (5, 39, 35, 14, 4, 3))[0])
+        for index in range(rng.choices((0, 1, 2, 3, 5, 8), (5, 39, 37, 15, 2, 2))[0])
     ]
     fronts = [f"front-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
     storm = rng.uniform(0.8, 2.5)
