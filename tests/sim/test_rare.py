@@ -1,4 +1,4 @@
-"""Planted faults that random histories seldom show have a hand-made one each: a story that goes wrong with the fault."""
+"""Planted faults that random histories seldom show have a story each, which goes wrong with its fault."""
 
 import importlib
 from collections.abc import Callable, Iterator
