@@ -180,7 +180,7 @@ class Session:
             said = self._other(said)
         return msgspec.msgpack.encode(said)
 
-    def _other(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401
+    def _other(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401, PLR0911
         """The same with one value changed somewhere inside."""
         rng = self.rng
         match value:

@@ -1,6 +1,7 @@
 """Attacks with a plan, each by somebody who has a link of its own; the drafter's other verifier feels none of them."""
 
 from itertools import count
+from typing import Final
 
 import pytest
 
@@ -24,6 +25,11 @@ from protocol.messages import (
 )
 from protocol.tensor import Tensor
 from tests.drafter.test_record import OneByOne
+
+ABSURD: Final = (
+    b"\x91\x95\xacDraftContext\x01\x01\x00\x93\x00\xa7float32\x92" + b"\xce\x7f\xff\xff\xff" * 2
+)
+"""A tensor of 2^62 numbers, in four bytes."""
 
 
 class Siege:
@@ -140,7 +146,7 @@ def test_mirrors_without_end_are_refused_and_leave_the_honest_its_place() -> Non
         [bytes(100 << 20)],
         [b"DMSH" + bytes(28), bytes(100 << 20)],
         [b"DMSH\x01\x05\xff\xff" + bytes(24), b"\x90"],
-        [b"DMSH\x01\x05\x00\x01" + bytes(24), b"\x91\x95\xacDraftContext\x01\x01\x00\x93\x00\xa7float32\x92" + b"\xce\x7f\xff\xff\xff" * 2, b"1234"],
+        [b"DMSH\x01\x05\x00\x01" + bytes(24), ABSURD, b"1234"],
         [b"DMSH\x01\x05\x00\x00" + bytes(24), b"\xdd\xff\xff\xff\xff"],
         [b"DMSH\x01\x05\x00\x00" + bytes(24), b"\x91\x91\xa8Whatever"],
     ],
