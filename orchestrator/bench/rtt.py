@@ -67,10 +67,10 @@ HEAD: Final = (
 class Stand:
     """A front door, a verifier and a drafter, with a relay before the drafter."""
 
-    def __init__(self, config: Config, folder: Path) -> None:
+    def __init__(self, config: Config, folder: Path, silence: float = SILENCE) -> None:
         target = resolve(config.target, trust_remote_code=config.trust_remote_code)
         draft = resolve(config.draft) if config.draft else None
-        patient = config.link.model_copy(update={"silence": max(SILENCE, config.link.silence)})
+        patient = config.link.model_copy(update={"silence": silence})
         update = {"drafters": 1, "verifiers": 1, "port": 0, "link": patient}
         one = config.model_copy(update=update)
         self._processes = {
