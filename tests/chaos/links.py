@@ -65,7 +65,7 @@ class Asker:
         return time.monotonic() - began
 
 
-def run(say: Callable[[str], None]) -> list[str]:
+def run(say: Callable[[str], object]) -> list[str]:
     """Every fault once; what went wrong."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -79,7 +79,7 @@ def run(say: Callable[[str], None]) -> list[str]:
             stand.close()
 
 
-def _faults(stand: Stand, say: Callable[[str], None]) -> list[str]:
+def _faults(stand: Stand, say: Callable[[str], object]) -> list[str]:
     asker = Asker(stand.url)
     asker.drafting_again()
     for name, wire in FAULTS.items():
@@ -97,7 +97,7 @@ def _faults(stand: Stand, say: Callable[[str], None]) -> list[str]:
 
 
 def main() -> None:
-    wrong = run(lambda line: print(line, flush=True))
+    wrong = run(lambda line: sys.stdout.write(f"{line}\n"))
     sys.stdout.write("".join(f"WRONG: {each}\n" for each in wrong))
     raise SystemExit(bool(wrong))
 
