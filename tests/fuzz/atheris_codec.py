@@ -6,7 +6,7 @@ PYTHONPATH=. /tmp/atheris/bin/python tests/fuzz/atheris_codec.py -runs=1000000 -
 
 import sys
 
-import atheris
+import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 with atheris.instrument_imports(include=["protocol"]):
     from protocol.codec import Codec

@@ -39,7 +39,7 @@ class Siege:
         self.now = 0.0
         numbers = count(1)
         network = LocalNetwork(lambda: self.now, bound=20_000)
-        self.config = LinkConfig(**link)  # type: ignore[arg-type]
+        self.config = LinkConfig(**link)
 
         def endpoint(address: str, role: str) -> Endpoint:
             identity = Identity(role, address)

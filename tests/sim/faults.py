@@ -202,7 +202,11 @@ def _drain(world: World, pick: Callable[[World], Place | None]) -> None:
 
 def _jump(world: World) -> None:
     """A machine slept: its clock jumps, and nothing else of it moved meanwhile."""
-    place = world.rng.choice([*world.verifiers.values(), *world.drafters.values()])
+    places: list[VerifierPlace | DrafterPlace] = [
+        *world.verifiers.values(),
+        *world.drafters.values(),
+    ]
+    place = world.rng.choice(places)
     seconds = on_grid(world.rng.choice((world.rng.uniform(0.05, 0.8), world.rng.uniform(0.8, 5.0))))
     world.note(f"the clock of {place.address} jumps by {seconds:.3f}")
     world.taint(place.address)

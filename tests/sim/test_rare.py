@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -95,7 +96,7 @@ def told(name: str) -> Iterator[Callable[[], Any]]:
         values = getattr(case, "values", case)
         values = values if isinstance(values, tuple) else (values,)
         given = dict(zip([each.strip() for each in names], values, strict=True))
-        yield lambda given=given: story(**given)
+        yield partial(story, **given)
 
 
 def wrong(name: str) -> list[str]:
