@@ -113,7 +113,7 @@ class VerifierCore:
             case Refuse(request=int(request)):
                 self.drafting.refused(link, message, self._generations.get(request), now)
             case Heartbeat() | Report():
-                self.drafting.heard(link, message)
+                self.drafting.heard(link, message, self._generations.values(), now)
             case _:
                 self.counters["messages_unexpected"] += 1
 
@@ -227,7 +227,7 @@ class VerifierCore:
         self.record.stepped(step, started, now)
         for generation in [each for each in self.scheduler.running if each.output.finish]:
             self._end(generation, generation.output.finish, now, generation.output.detail)
-        self.drafting.stepped(now)
+        self.drafting.stepped(started, now)
 
     def _learn(self, step: Step, parts: list[Seen], started: float, now: float) -> None:
         cycle = now - (started if self._ended is None else self._ended)
@@ -251,6 +251,7 @@ class VerifierCore:
         self.record.committed(generation, part)
         if self._traces is not None:
             self._traces.committed(generation, work.drafts, verdict.accepted, len(taken), plain=why)
+        self.drafting.judged(generation, part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)

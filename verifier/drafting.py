@@ -23,7 +23,7 @@ from verifier.generation import Binding, Generation
 from verifier.hidden import NOTHING, Hidden
 from verifier.planner import Planner
 from verifier.roster import Roster
-from verifier.step import Work
+from verifier.step import Round, Work
 from verifier.tail import DraftTail, Row
 
 PLAIN: Final = (
@@ -32,8 +32,14 @@ PLAIN: Final = (
 """Why a round had no drafts: none are wanted, it was the end of a prompt, there is no drafter, none would take the
 request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room, the
 planner lets drafters rest, or found no guess worth its place."""
+NOT_ITS_PART: Final = frozenset({"off", "prefill", "no_room", "rest", "waste"})
+"""Reasons for a plain round that say nothing of the drafter."""
 REFUSALS: Final = ("unknown", "full", "context", "draining", "other", "stale")
 """Why drafters refused requests; stale: it was about a binding that is over."""
+TOO_LATE: Final = 16
+"""Rounds without an answer after which a drafter is too slow for a request, if another would take it..."""
+TOO_LONG: Final = 0.5
+"""...and seconds; twice as many each time that a request moved for this reason, so that it comes to rest somewhere."""
 STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
 """Why a row was dropped: it continues a line that was cut, it cannot be true, its request is over or bound anew."""
 
@@ -73,8 +79,19 @@ class Drafting:
                 generation.binding = None
                 self.unbindings["link"] += 1
 
-    def heard(self, link: int, message: Heartbeat | Report) -> None:
-        self.roster.heard(link, message)
+    def heard(
+        self,
+        link: int,
+        message: Heartbeat | Report,
+        generations: Iterable[Generation],
+        now: float,
+    ) -> None:
+        """What a drafter says of itself; what is bound to one that drains moves before it stops."""
+        self.roster.heard(link, message, now)
+        if isinstance(message, Heartbeat) and message.state == "draining":
+            for generation in generations:
+                if generation.binding and generation.binding.drafter.link == link:
+                    self._leave(generation, "draining", now)
 
     # --- bindings ---------------------------------------------------------------------------------
 
@@ -91,7 +108,7 @@ class Drafting:
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
             label = " ".join(filter(None, (drafter.method, generation.submit.adapter)))
-            generation.binding = Binding(drafter, generation.epoch, tail, label=label)
+            generation.binding = Binding(drafter, generation.epoch, tail, label=label, heard_at=now)
             if self.hidden is not None:
                 generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
@@ -110,6 +127,31 @@ class Drafting:
         if binding.told is not None:
             close = DraftClose(generation.id, binding.epoch, reason)
             self.outbox.note(binding.drafter.link, close)
+
+    def _leave(self, generation: Generation, reason: str, now: float) -> None:
+        """Unbind, and wait before it binds there again."""
+        binding = generation.binding
+        assert binding is not None
+        self.unbind(generation, reason)
+        generation.waits.refused(binding.drafter.link, reason, now)
+
+    def judged(self, generation: Generation, part: Round) -> None:
+        """A verdict on a choice: how much its drafter helped, and whether it is too slow to stay with."""
+        binding = generation.binding
+        if binding is None or part.plain in NOT_ITS_PART:
+            return
+        binding.drafter.gained(part.accepted)
+        if part.plain != "late":
+            binding.late, binding.heard_at = 0, part.now
+            return
+        binding.late += 1
+        patience = TOO_LONG * 2**generation.moves
+        if binding.late < TOO_LATE or part.now - binding.heard_at < patience:
+            return
+        able = self.roster.able(len(generation.line), generation.waits, part.now)
+        if any(each is not binding.drafter for each in able):
+            generation.moves += 1
+            self._leave(generation, "slow", part.now)
 
     def committed(self, generation: Generation, tokens: list[int]) -> None:
         """These tokens became final: the tail settles, the drafter will be told."""
@@ -160,8 +202,7 @@ class Drafting:
                 self._counters["rows_cut"] += 1
         except PeerError:
             self._counters["rows_faulty"] += 1
-            self.unbind(known, "fault")
-            known.waits.refused(link, "fault", now)
+            self._leave(known, "fault", now)
             return
         if binding.tail.answered and now < self._patient_until:
             binding.drafter.answered(in_time=True)
@@ -197,13 +238,18 @@ class Drafting:
 
     @property
     def reports(self) -> list[Report]:
-        """The newest of each live drafter, under the name by which it is known here."""
-        return [each.report for each in self.roster if each.report is not None]
+        """The newest of each live drafter, by the name that it has here; of two of one name, the older's."""
+        found: dict[str, Report] = {}
+        for each in self.roster:
+            if each.report is not None:
+                found.setdefault(each.node_id, each.report)
+        return list(found.values())
 
     # --- patience -----------------------------------------------------------------------------------
 
-    def stepped(self, now: float) -> None:
+    def stepped(self, started: float, now: float) -> None:
         """A step ended: from now on, tails may be waited for as long as the planner has patience."""
+        self.roster.stepped(now - started)
         self._patient_until = now + self._planner.patience if self._planner.patience else 0.0
 
     def worth_waiting(self, running: Iterable[Generation], now: float) -> bool:

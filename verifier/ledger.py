@@ -143,6 +143,9 @@ class Ledger:
     ) -> Facts:
         pool, roster = scheduler.pool, drafting.roster
         by_drafter = {each.node_id: 0 for each in roster}
+        bound = Counter[str]()  # two processes may claim one name
+        for each in roster:
+            bound[each.node_id] += each.bound
         return Facts(
             counters={
                 "steps": one(self._steps),
@@ -188,7 +191,7 @@ class Ledger:
                 "pages_free": level(pool.free),
                 "pages_used": level(1 - pool.free / pool.pages),
                 "drafters": level(len(roster)),
-                "bound": {each.node_id: float(each.bound) for each in roster},
+                "bound": {name: float(count) for name, count in bound.items()},
                 "promptness": {each.node_id: each.prompt for each in roster},
             },
             histograms={

@@ -59,6 +59,7 @@ class VerifierNode:
                     self.core.handle(event, now)
             case Drain():
                 self.core.draining = True
+                self.endpoint.heartbeat = self.core.heartbeat()  # said at once
             case Stop():
                 self.stopped = True
 

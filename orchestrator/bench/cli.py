@@ -202,6 +202,44 @@ def replay_planners(
     end(run)
 
 
+@app.command()
+def rtt(
+    *,
+    method: Annotated[str, typer.Option(help="Drafting methods, a list.")] = "suffix,ngram",
+    trips: Annotated[
+        str, typer.Option(help="Round-trip times in milliseconds, a list.")
+    ] = "0,0.2,1,5,20,50",
+    prompts: Prompts = "chat",
+    count: Count = 8,
+    max_tokens: MaxTokens = 64,
+    runs: Runs = 3,
+    target: Target = None,
+    draft: Draft = None,
+    dtype: Dtype = None,
+    draft_length: DraftLength = None,
+    config: File = None,
+) -> None:
+    """Speed and acceptance against the round-trip time between verifier and drafter."""
+
+    def run() -> int:
+        from orchestrator.bench.command import rtt
+        from orchestrator.settings import load
+
+        flags = {"target": target, "draft": draft, "dtype": dtype, "draft_length": draft_length}
+        seconds = tuple(float(each) / 1e3 for each in trips.split(","))
+        return rtt(
+            load(flags, config),
+            _names(method),
+            seconds,
+            prompts=prompts,
+            count=count or 8,
+            max_tokens=max_tokens,
+            runs=runs,
+        )
+
+    end(run)
+
+
 @app.command("peers")
 def build_peers(peers: Peers = None) -> None:
     """Build the systems that others made, each in an environment of its own."""

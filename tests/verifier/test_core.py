@@ -903,7 +903,7 @@ def test_a_full_drafter_gets_no_more_until_a_request_ends() -> None:
     ]
 
 
-def test_a_draining_drafter_keeps_what_it_has_and_gets_nothing_new() -> None:
+def test_requests_leave_a_draining_drafter_and_none_comes() -> None:
     rig = Rig(Limits())
     rig.submit(1)
     rig.step()
@@ -911,7 +911,7 @@ def test_a_draining_drafter_keeps_what_it_has_and_gets_nothing_new() -> None:
     rig.hear(DRAFTER, Heartbeat("draining", 1))
     rig.submit(2)
     rig.step()
-    assert [type(each) for each in rig.says(DRAFTER)] == [VerifyCommit]
+    assert rig.says(DRAFTER) == [DraftClose(1, 1, "draining")]
 
 
 def test_a_stream_that_grows_past_a_drafter_s_context_goes_on_without_and_its_neighbour_keeps_it() -> (
