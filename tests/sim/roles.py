@@ -27,7 +27,7 @@ from verifier.core import VerifierCore
 from verifier.exactness import asked
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
-from verifier.planners.fixed import Fixed
+from verifier.planners import PLANNERS
 from verifier.step import Step
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class VerifierPlace(Place):
     def build(self, mesh: SimMesh) -> Node:
         world, config = self._world, self.config
         vocabulary = world.chain.vocabulary
-        planner = Fixed(config.planner)
+        planner = PLANNERS[config.planner.name](config.planner)
         pool = PagePool(world.scenario.pages, config.page_size)
         self.core = VerifierCore(
             config,

@@ -15,6 +15,7 @@ from protocol.messages import Ending, Sampling, Submit
 from tests.sim.asks import Ask
 from tests.sim.proposer import Profile
 from verifier.config import FeaturesConfig, PlannerConfig, SchedulerConfig, VerifierConfig
+from verifier.planners import PLANNERS
 
 CONTEXT: Final = 64
 BEAT: Final = 0.3
@@ -131,6 +132,7 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
         page_size=page_size,
         features=FeaturesConfig(recent=rng.choice((0, 0, 0, 5))),
         planner=PlannerConfig(
+            name=rng.choice(("fixed", "fixed", "budget", *PLANNERS)),
             draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)),
             patience=rng.choice((0.0, 0.002, 0.02, 0.02)),
         ),
