@@ -1,0 +1,42 @@
+"""What can be trained: one line a method."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+
+from drafter.training.eagle3 import Eagle3
+from drafter.training.features import Batch
+from drafter.training.target import Dense
+
+
+class Method(Protocol):
+    """A head for one target; it keeps no weights, they are arguments."""
+
+    kind: str
+    guesses: int
+    """A round of validation asks for so many."""
+    states: tuple[int, ...]
+    ids_U: Tensor
+    """The target's id of each of the head's tokens, ascending."""
+
+    def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """Float32 weights to begin with, on the CPU."""
+
+    def loss(self, w: Mapping[str, Tensor], batch: Batch, generator: torch.Generator) -> Tensor:
+        """One number to be made smaller."""
+
+    def right(self, w: Mapping[str, Tensor], batch: Batch) -> list[list[int]]:
+        """For each text, behind each token of its answer but the last: right guesses before a wrong one."""
+
+
+METHODS: Final[Mapping[str, Callable[[Dense, Sequence[int], Tensor], Method]]] = {
+    "eagle3": Eagle3,
+}
+
+
+STATES: Final[Mapping[str, Callable[[int], Sequence[int]]]] = {
+    "eagle3": lambda layers: (2, layers // 2, layers - 1),
+}
+"""The states that a head reads, for a target of so many layers; the last are what its warm start expects."""
