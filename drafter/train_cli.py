@@ -13,7 +13,7 @@ import torch
 from drafter.dataset_cli import progress
 from drafter.training.corpus import CorpusError, read
 from drafter.training.features import Features, Line
-from drafter.training.methods import METHODS, STATES, Method
+from drafter.training.methods import METHODS, Method, states
 from drafter.training.order import frequent
 from drafter.training.target import Dense
 from drafter.training.trainer import Trainer, TrainSettings
@@ -75,8 +75,8 @@ def train(given: argparse.Namespace) -> None:
 
 def make(name: str, target: Dense, ids: Sequence[int]) -> Method:
     """A method for a target, on the states that it reads by default."""
-    states = tuple(STATES[name](target.shape.layers))
-    return METHODS[name](target, states, torch.tensor(ids, device=target.device))
+    read_of = states(target.shape.layers)
+    return METHODS[name](target, read_of, torch.tensor(ids, device=target.device))
 
 
 def _lines(dataset: Path) -> list[Line]:

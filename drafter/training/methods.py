@@ -6,6 +6,8 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
+from drafter.training.dflash import DFlash
+from drafter.training.dspark import DSpark
 from drafter.training.eagle3 import Eagle3
 from drafter.training.features import Batch
 from drafter.training.target import Dense
@@ -32,11 +34,16 @@ class Method(Protocol):
 
 
 METHODS: Final[Mapping[str, Callable[[Dense, Sequence[int], Tensor], Method]]] = {
+    "dflash": DFlash,
+    "dspark": DSpark,
     "eagle3": Eagle3,
 }
 
 
-STATES: Final[Mapping[str, Callable[[int], Sequence[int]]]] = {
-    "eagle3": lambda layers: (2, layers // 2, layers - 1),
-}
-"""The states that a head reads, for a target of so many layers; the last are what its warm start expects."""
+
+def states(layers: int) -> tuple[int, ...]:
+    """What all methods read of a target of so many layers: early, in the middle, and before its last layer.
+
+    One choice for all, so that the features of a corpus are kept once; warm starts expect the last of them.
+    """
+    return (min(2, layers - 1), layers // 2, layers - 1) if layers > 3 else (0, 1, layers)
