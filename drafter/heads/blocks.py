@@ -204,7 +204,7 @@ def one_by_one(
         ]
         before_R, chance_R = head.vocabulary.draw(logits_RU.contiguous(), places)
         if head.confidence is not None:
-            chance_R = head.confidence(x_RH, before_RM)
+            chance_R = head.confidence(x_RH, before_RM, slot)
         tokens.append(before_R)
         chances.append(chance_R.clamp(max=1.0))
     return torch.stack(tokens, 1), torch.stack(chances, 1)

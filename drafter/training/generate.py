@@ -76,6 +76,18 @@ class Source:
         ]
         return [text for text in texts if not shares_a_run(text, self._held_out)]
 
+    def answers(self, kind: str, questions: Sequence[str]) -> list[Text]:
+        """The likeliest answers to questions that are given."""
+        asked = [self.tokenizer.encode(text, add_special_tokens=False).ids for text in questions]
+        prompts = [[*self.before, *ids, *self.between] for ids in asked]
+        cold = [0.0] * len(prompts)
+        generator = torch.Generator()
+        said = go_on(self.target, prompts, cold, self.settings.longest, self._ends, generator)
+        return [
+            Text(kind, False, tuple(ids), tuple(answer))
+            for ids, answer in zip(asked, said, strict=True)
+        ]
+
     def _questions(
         self, number: int, last: Sequence[Text], draw: random.Random, generator: torch.Generator
     ) -> list[tuple[str, list[int]]]:
