@@ -1,5 +1,7 @@
-"""`drafter dataset generate`: a corpus of questions and answers, said by the target itself. `drafter dataset answer`: its answers to
-prompts that are given, to validate with."""
+"""`drafter dataset generate`: a corpus of questions and answers, said by the target itself.
+
+`drafter dataset answer`: its answers to prompts that are given, to validate with.
+"""
 
 import argparse
 import json
@@ -22,7 +24,6 @@ from drafter.training.corpus import SETS, Corpus, CorpusError, read, runs
 from drafter.training.generate import Settings, Source, batches
 from drafter.training.target import Dense
 from engine.errors import EngineError
-
 
 USUAL: Final = Settings()
 
@@ -91,7 +92,9 @@ def _answer(given: argparse.Namespace) -> None:
     sets = {path.stem: prompts([path])[: given.count] for path in given.prompts}
     if strange := sorted(set(sets) - set(SETS)):
         raise CorpusError(f"no set is named {', '.join(strange)}, only {', '.join(SETS)}")
-    source = Source(Dense(given.target, device=given.device), Settings(longest=given.longest), set())
+    source = Source(
+        Dense(given.target, device=given.device), Settings(longest=given.longest), set()
+    )
     corpus = Corpus(given.out, source.header())
     if corpus.header.batches:
         raise CorpusError(f"{given.out} holds answers already")

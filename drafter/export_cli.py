@@ -1,4 +1,4 @@
-"""`drafter export`: a trained head as a checkpoint folder with its card and its curve, and `drafter export --plot` the curves alone."""
+"""`drafter export`: a trained head as a checkpoint folder with its card; with `--plot`, the curves of runs."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drafter.checkpoints import Target
 from drafter.checkpoints import read as read_head
-from drafter.train_cli import make
+from drafter.train_cli import MASK, make
 from drafter.training import card
 from drafter.training.calibration import calibration_error, survivals, temperatures
 from drafter.training.corpus import CorpusError, read, read_header
@@ -65,7 +65,12 @@ def export(given: argparse.Namespace) -> None:
     folder = given.run[0]
     run: dict[str, Any] = json.loads((folder / "run.json").read_text())
     target = Dense(Path(run["target"]), device=given.device)
-    method = make(run["method"], target, json.loads((folder / "vocabulary.json").read_text()))
+    method = make(
+        run["method"],
+        target,
+        json.loads((folder / "vocabulary.json").read_text()),
+        run.get("mask_token", MASK),
+    )
     w = {
         name.removeprefix("mean."): tensor.to(target.device)
         for name, tensor in load_file(folder / "state.safetensors").items()
@@ -80,7 +85,7 @@ def export(given: argparse.Namespace) -> None:
         others = [Line.of(header, text) for text in texts]
         features = Features(target, method.states, others, None)
         found |= _named("bench", accepted(method, w, features, range(len(others)), run["batch"]))
-    heats, more = _calibrated(method, w, Features(target, method.states, lines, None), run["batch"])
+    heats, more = _calibrated(method, w, Features(target, method.states, lines, None))
     write(method, w, given.out, heats)
     read_head(given.out, Target.read(target.folder)).check([run["method"]])
     header = read_header(dataset)
@@ -105,7 +110,7 @@ def _named(what: str, found: Found) -> Found:
 
 
 def _calibrated(
-    method: Method, w: dict[str, Tensor], features: Features, tokens: int
+    method: Method, w: dict[str, Tensor], features: Features
 ) -> tuple[list[float], dict[str, Any]]:
     """Temperatures of a head that says how sure it is, fitted on half of the blocks and judged on the others."""
     if not isinstance(method, DSpark):

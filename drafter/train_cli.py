@@ -20,6 +20,8 @@ from drafter.training.trainer import Trainer, TrainSettings
 from engine.errors import EngineError
 
 USUAL: Final = TrainSettings()
+MASK: Final = 16
+"""`<empty_output>` of SmolLM2, which no chat holds."""
 
 
 def main(argv: list[str]) -> None:
@@ -38,12 +40,22 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--target", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--dataset", type=Path, required=True, metavar="FILE")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="a run: a new one, or one to go on with"
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="a run: a new one, or one to go on with",
     )
     parser.add_argument(
         "--features", type=Path, metavar="DIR", help="keep what the target makes of texts here"
     )
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens that the head knows")
+    parser.add_argument(
+        "--mask-token",
+        type=int,
+        default=MASK,
+        help="stands for a guess in blocks: a token that no text holds",
+    )
     parser.add_argument("--device", default="cpu", help="cpu, or one GPU: cuda")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     for each in fields(TrainSettings):
@@ -59,7 +71,7 @@ def train(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     target = Dense(given.target, device=given.device)
     settings = TrainSettings(**{each.name: getattr(given, each.name) for each in fields(USUAL)})
-    method = make(given.method, target, _vocabulary(given, target.shape.vocab))
+    method = make(given.method, target, _vocabulary(given, target.shape.vocab), given.mask_token)
     _describe(given, settings)
     trainer = Trainer.open(method, settings, given.out, given.device)
 
@@ -73,10 +85,12 @@ def train(given: argparse.Namespace) -> None:
             bar.update(task, completed=now.tokens, description=said)
 
 
-def make(name: str, target: Dense, ids: Sequence[int]) -> Method:
+def make(name: str, target: Dense, ids: Sequence[int], mask: int) -> Method:
     """A method for a target, on the states that it reads by default."""
+    if not 0 <= mask < target.shape.vocab:
+        raise CorpusError(f"the mask token is {mask}, the target has {target.shape.vocab} tokens")
     read_of = states(target.shape.layers)
-    return METHODS[name](target, read_of, torch.tensor(ids, device=target.device))
+    return METHODS[name](target, read_of, torch.tensor(ids, device=target.device), mask)
 
 
 def _lines(dataset: Path) -> list[Line]:
@@ -98,5 +112,10 @@ def _vocabulary(given: argparse.Namespace, vocab: int) -> list[int]:
 
 
 def _describe(given: argparse.Namespace, settings: TrainSettings) -> None:
-    said = {"method": given.method, "target": str(given.target), "dataset": str(given.dataset)}
+    said: dict[str, object] = {
+        "method": given.method,
+        "target": str(given.target),
+        "dataset": str(given.dataset),
+    }
+    said["mask_token"] = given.mask_token
     (given.out / "run.json").write_text(json.dumps(said | asdict(settings), indent=1))

@@ -19,6 +19,7 @@ def go_on(
     target: Dense,
     prompts: Sequence[Sequence[int]],
     temperatures: Sequence[float],
+    *,
     most: int,
     ends: Collection[int],
     generator: torch.Generator,

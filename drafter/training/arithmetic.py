@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, rms_norm, silu
 
-
 Weights = Mapping[str, Tensor]
 
 
@@ -33,13 +32,15 @@ def rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def heads(w: Weights, name: str, x: Tensor, size: int) -> Tensor:
     """A projection [..., X, D]; with its own norm where the layer has one."""
-    return linear(x, w[f"{name}_proj.weight"]).unflatten(-1, (-1, size))
+    return torch.unflatten(linear(x, w[f"{name}_proj.weight"]), -1, (-1, size))
 
 
 def mlp(w: Weights, at: str, x: Tensor, eps: float) -> Tensor:
     """`x` and what the MLP makes of it."""
     y = rms(x, w[f"{at}post_attention_layernorm.weight"], eps)
-    inner = silu(linear(y, w[f"{at}mlp.gate_proj.weight"])) * linear(y, w[f"{at}mlp.up_proj.weight"])
+    inner = silu(linear(y, w[f"{at}mlp.gate_proj.weight"])) * linear(
+        y, w[f"{at}mlp.up_proj.weight"]
+    )
     return x + linear(inner, w[f"{at}mlp.down_proj.weight"])
 
 

@@ -1,15 +1,14 @@
 """What DFlash and DSpark have in common: blocks at many anchors of a text in one pass.
 
-A block is the anchor's token and masks behind it. Its tokens see each other and what `fc` makes of the target's states before the
-anchor, and nothing else.
+A block is the anchor's token and masks behind it. Its tokens see each other and what `fc` makes of the target's states
+before the anchor, and nothing else.
 
-Shapes: B texts, T tokens, M anchors of each, J slots of a block, Q = M * J, A query heads, K key heads, G = A / K, D head
-size, H hidden, N rows, U vocabulary of the head.
+Shapes: B texts, T tokens, M anchors of each, J slots of a block, Q = M * J, A query heads, K key heads, G = A / K,
+D head size, H hidden, N rows, U vocabulary of the head.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import Tensor
@@ -18,10 +17,6 @@ from torch.nn.functional import embedding, linear
 from drafter.training.arithmetic import Rotary, Weights, heads, mlp, rms
 from drafter.training.features import Batch
 from drafter.training.target import Dense
-
-ROWS_AT_ONCE: Final = 1024
-MASK: Final = 16
-"""A token of SmolLM2's that no chat holds (`<empty_output>`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +27,7 @@ class Shape:
     size: int = 8
     from_anchor: bool = False
     anchors: int = 32
-    mask: int = MASK
+    mask: int = 0
     noise: float = 0.02
     calm: float = 0.3
 
@@ -47,6 +42,15 @@ class Slots:
 
     x: Tensor
     place: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What blocks attend to besides themselves: rows [B, T, H], their own positions [B, Q], and who sees which row."""
+
+    context: Tensor
+    places: Tensor
+    bias_BQT: Tensor
 
 
 class Blocks:
@@ -90,17 +94,16 @@ class Blocks:
         seen = at_T < anchors_BM.repeat_interleave(size, 1)[..., None]
         bias_BQT = torch.zeros(seen.shape, device=x.device).masked_fill_(~seen, -torch.inf)
         turned = at_BQ.clamp(max=len(self._rotary.cos) - 1)
+        seen_by = _Seen(context, turned, bias_BQT)
         for layer in range(self.shape.layers):
-            x = self._layer(w, f"layers.{layer}.", x, context, turned, bias_BQT)
-        x = rms(x, w["norm.weight"], eps).unflatten(1, (-1, size))
-        place = at_BQ.unflatten(1, (-1, size))
+            x = self._layer(w, f"layers.{layer}.", x, seen_by)
+        x = torch.unflatten(rms(x, w["norm.weight"], eps), 1, (-1, size))
+        place = torch.unflatten(at_BQ, 1, (-1, size))
         first = size - self.shape.guesses
         return Slots(x[:, :, first:], place[:, :, first:] + (1 - first))
 
-    def _layer(
-        self, w: Weights, at: str, x: Tensor, context: Tensor, places: Tensor, bias_BQT: Tensor
-    ) -> Tensor:
-        own = self.target.shape
+    def _layer(self, w: Weights, at: str, x: Tensor, seen_by: "_Seen") -> Tensor:
+        own, context, places = self.target.shape, seen_by.context, seen_by.places
         read = rms(x, w[f"{at}input_layernorm.weight"], own.eps)
         q = self._turned(w, f"{at}self_attn.q", read, places)
         own_k = self._turned(w, f"{at}self_attn.k", read, places)
@@ -108,7 +111,7 @@ class Blocks:
         at_T = torch.arange(context.shape[1], device=x.device)
         k = self._turned(w, f"{at}self_attn.k", context, at_T)
         v = heads(w, f"{at}self_attn.v", context, own.head_dim)
-        seen = attention(q, (k, v), (own_k, own_v), bias_BQT, self.shape.size)
+        seen = attention(q, (k, v), (own_k, own_v), seen_by.bias_BQT, self.shape.size)
         return mlp(w, at, x + linear(seen, w[f"{at}self_attn.o_proj.weight"]), own.eps)
 
     def _turned(self, w: Weights, name: str, x: Tensor, places: Tensor) -> Tensor:
@@ -136,16 +139,16 @@ def attention(q_BQAD: Tensor, context: Pair, own: Pair, bias_BQT: Tensor, size: 
     B, Q, A, D = q_BQAD.shape
     K = own[0].shape[2]
     k, v = (each.transpose(1, 2) for each in context)
-    own_k, own_v = (each.transpose(1, 2).unflatten(2, (-1, size)) for each in own)
+    own_k, own_v = (torch.unflatten(each.transpose(1, 2), 2, (-1, size)) for each in own)
     q_BKGQD = (q_BQAD * D**-0.5).view(B, Q, K, A // K, D).permute(0, 2, 3, 1, 4)
     far = (q_BKGQD.flatten(2, 3) @ k.transpose(2, 3)).view(B, K, A // K, Q, -1)
-    q_BKGMJD = q_BKGQD.unflatten(3, (-1, size))
+    q_BKGMJD = torch.unflatten(q_BKGQD, 3, (-1, size))
     near = q_BKGMJD @ own_k[:, :, None].transpose(-1, -2)
     T = far.shape[-1]
     scores = torch.cat((far.float() + bias_BQT[:, None, None], near.flatten(3, 4).float()), dim=-1)
     weights = scores.softmax(-1).to(q_BQAD.dtype)
     out = (weights[..., :T].flatten(2, 3) @ v).view(B, K, A // K, Q, D)
-    blocks = weights[..., T:].unflatten(3, (-1, size)) @ own_v[:, :, None]
+    blocks = torch.unflatten(weights[..., T:], 3, (-1, size)) @ own_v[:, :, None]
     out = out + blocks.flatten(3, 4)
     return out.permute(0, 3, 1, 2, 4).reshape(B, Q, A * D)
 

@@ -1,5 +1,4 @@
-"""What is said about a trained head: a page for people, the same facts for programs, and the curve of its training. Pure, but
-for `plot`."""
+"""What is said about a trained head: a page for people, the same facts for programs, and the curve of its training."""
 
 import hashlib
 import json
@@ -41,8 +40,9 @@ def page(said: Mapping[str, Any], hashes: Mapping[str, str]) -> str:
         "",
         "A draft head trained by `drafter train` and written by `drafter export`; `docs/training.md` tells how.",
         "",
-        f"Mean emitted a round of {guesses} guesses, and how often a guess is accepted when all before it were, on greedy answers that "
-        "were not trained on. Sets named `bench-...` are the benchmark's prompts, `held-out-...` are of the corpus.",
+        f"Mean emitted a round of {guesses} guesses, and how often a guess is accepted when all before it were, on "
+        "greedy answers that were not trained on. Sets named `bench-...` are the benchmark's prompts, "
+        "`held-out-...` are of the corpus.",
         "",
         "| set | rounds | mean emitted | " + " | ".join(map(str, range(1, guesses + 1))) + " |",
         "| --- |" + " --- |" * (guesses + 2),
@@ -68,7 +68,7 @@ def write(folder: Path, said: Mapping[str, Any]) -> None:
 
 def plot(logs: Mapping[str, Sequence[Mapping[str, Any]]], file: Path) -> None:
     """Mean emitted over tokens seen, a line for each run."""
-    import matplotlib  # noqa: ICN001, PLC0415  # only who plots needs it
+    import matplotlib  # noqa: PLC0415  # only who plots needs it
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415

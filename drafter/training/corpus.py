@@ -10,7 +10,7 @@ import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -74,9 +74,7 @@ class Corpus:
             file.write(numbers.tobytes())
             file.flush()
         header = self.header
-        self.header = replace(
-            header, batches=header.batches + 1, whole=header.whole + len(numbers)
-        )
+        self.header = replace(header, batches=header.batches + 1, whole=header.whole + len(numbers))
         self._describe()
 
     def _describe(self) -> None:
@@ -123,11 +121,10 @@ def read(path: Path) -> tuple[Header, list[Text]]:
 def read_header(path: Path) -> Header:
     place = _description(path)
     try:
-        fields = json.loads(place.read_text())
-        return Header(
-            **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-        )
-    except (OSError, ValueError, TypeError) as error:
+        fields: dict[str, Any] = json.loads(place.read_text())
+        before, between = (tuple(fields.pop(name)) for name in ("before", "between"))
+        return Header(before=before, between=between, **fields)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise CorpusError(f"{place} does not describe a corpus: {error}") from error
 
 

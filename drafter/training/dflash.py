@@ -56,7 +56,7 @@ class DFlash:
             slots = self.blocks.slots(w, text, anchors[None])
             ids, inside = labels(text, slots)
             x_NH = slots.x[0].flatten(0, 1)
-            said = [self.target.head(part).argmax(-1) for part in x_NH.split(512)]
+            said = [self.target.head(part).argmax(-1) for part in torch.split(x_NH, 512)]
             good = (torch.cat(said).view_as(ids[0]) == ids[0]) & inside[0]
             found.append(leading(good))
         return found

@@ -107,7 +107,7 @@ class DSpark:
 
     @torch.no_grad()
     def judged(self, w: Weights, batch: Batch) -> list[tuple[Tensor, Tensor]]:
-        """For each text, of the blocks at every token of its answer: which guesses are right, and how sure they were."""
+        """For each text, of the blocks at all tokens of its answer: which guesses are right, how sure they were."""
         w = half(w, self.target.dtype)
         found: list[tuple[Tensor, Tensor]] = []
         for row, end in enumerate(batch.ends_B.tolist()):

@@ -98,7 +98,7 @@ class Eagle3:
 
     @torch.no_grad()
     def right(self, w: Weights, batch: Batch) -> list[list[int]]:
-        """For each text, behind each token of its answer but the last: the guesses that are right before a wrong one."""
+        """For each text, behind each token of its answer but the last: right guesses before a wrong one."""
         w = half(w, self.target.dtype)
         chosen: list[Tensor] = []
 
@@ -143,7 +143,9 @@ class Eagle3:
         keys: list[tuple[Tensor, Tensor]] = []
         eps, D = self.shape.eps, self.shape.head_dim
         for step in range(steps):
-            e = rms(embedding(ids_BT, self.target.embedding_VH), w[f"{AT}input_layernorm.weight"], eps)
+            e = rms(
+                embedding(ids_BT, self.target.embedding_VH), w[f"{AT}input_layernorm.weight"], eps
+            )
             read = torch.cat((e, rms(state, w[f"{AT}hidden_norm.weight"], eps)), dim=-1)
             q, k, v = (heads(w, f"{AT}self_attn.{each}", read, D) for each in "qkv")
             at = (at_T + step).clamp(max=len(self._rotary.cos) - 1)
@@ -162,9 +164,7 @@ def attention(q_BTAD: Tensor, keys: Sequence[tuple[Tensor, Tensor]], mask_TT: Te
     K = first_k.shape[1]
     q_BKGTD = (q_BTAD * D**-0.5).view(B, T, K, A // K, D).permute(0, 2, 3, 1, 4)
     scores = (q_BKGTD.flatten(2, 3) @ first_k.transpose(2, 3)).view(B, K, A // K, T, T)
-    later = [
-        (q_BKGTD * k.transpose(1, 2)[:, :, None]).sum(-1, keepdim=True) for k, _ in keys[1:]
-    ]
+    later = [(q_BKGTD * k.transpose(1, 2)[:, :, None]).sum(-1, keepdim=True) for k, _ in keys[1:]]
     weights = torch.cat((scores.float() + mask_TT, *later), dim=-1).softmax(-1).to(q_BTAD.dtype)
     out = (weights[..., :T].flatten(2, 3) @ first_v).view(B, K, A // K, T, D)
     for index, (_, v) in enumerate(keys[1:]):

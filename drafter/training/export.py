@@ -1,4 +1,4 @@
-"""Trained heads as checkpoints that others read too: EAGLE-3 and DSpark as `speculators` writes them, DFlash as z-lab does."""
+"""Trained heads as others write them: EAGLE-3 and DSpark like `speculators`, DFlash like z-lab."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,9 @@ def write(
     tensors = {name: tensor.detach().to(torch.bfloat16).cpu() for name, tensor in w.items()}
     if method.kind != "dflash":
         tensors |= _map(method)
-    save_file({name: each.contiguous() for name, each in tensors.items()}, folder / "model.safetensors")
+    save_file(
+        {name: each.contiguous() for name, each in tensors.items()}, folder / "model.safetensors"
+    )
     config = CONFIGS[method.kind](method)
     if temperatures:
         config["confidence_temperatures"] = list(temperatures)

@@ -70,7 +70,9 @@ class Features:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             name = "-".join(map(str, self.states))
-            self._rows = _mapped(folder / f"{name}.bf16", (int(self._places[-1]), self._width), "<u2")
+            self._rows = _mapped(
+                folder / f"{name}.bf16", (int(self._places[-1]), self._width), "<u2"
+            )
             self._done = _mapped(folder / f"{name}.done", (len(lines),), "u1")
 
     def batch(self, chosen: Sequence[int]) -> Batch:

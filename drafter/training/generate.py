@@ -69,7 +69,7 @@ class Source:
         draw.shuffle(asked)
         prompts = [[*self.before, *ids, *self.between] for _, ids in asked]
         heats = [draw.choice(HEATS) for _ in asked]
-        said = go_on(self.target, prompts, heats, self.settings.longest, self._ends, generator)
+        said = self._go_on(prompts, heats, self.settings.longest, generator)
         texts = [
             Text(kind, heat > 0, tuple(ids), tuple(answer))
             for (kind, ids), heat, answer in zip(asked, heats, said, strict=True)
@@ -82,11 +82,20 @@ class Source:
         prompts = [[*self.before, *ids, *self.between] for ids in asked]
         cold = [0.0] * len(prompts)
         generator = torch.Generator()
-        said = go_on(self.target, prompts, cold, self.settings.longest, self._ends, generator)
+        said = self._go_on(prompts, cold, self.settings.longest, generator)
         return [
             Text(kind, False, tuple(ids), tuple(answer))
             for ids, answer in zip(asked, said, strict=True)
         ]
+
+    def _go_on(
+        self,
+        prompts: Sequence[Sequence[int]],
+        heats: Sequence[float],
+        most: int,
+        generator: torch.Generator,
+    ) -> list[list[int]]:
+        return go_on(self.target, prompts, heats, most=most, ends=self._ends, generator=generator)
 
     def _questions(
         self, number: int, last: Sequence[Text], draw: random.Random, generator: torch.Generator
@@ -108,13 +117,9 @@ class Source:
     def _own(self, count: int, generator: torch.Generator) -> list[list[int]]:
         """What the target says where a user would."""
         prompts = [list(self.before)] * count
-        turns = go_on(
-            self.target, prompts, [1.0] * count, QUESTION.stop, self._ends, generator
-        )
+        turns = self._go_on(prompts, [1.0] * count, QUESTION.stop, generator)
         whole = [turn[:-1] for turn in turns if turn[-1] in self._ends]
-        return [
-            turn for turn in whole if len(turn) in QUESTION and self._special.isdisjoint(turn)
-        ]
+        return [turn for turn in whole if len(turn) in QUESTION and self._special.isdisjoint(turn)]
 
     def _passages(self, texts: Sequence[Text]) -> list[str]:
         """Paragraphs of answers."""

@@ -47,14 +47,12 @@ class _Fused(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:  # type: ignore[override]  # noqa: ANN401
+    def backward(ctx: Any, grad: Tensor) -> Any:  # noqa: ANN401
         dx_NH, dhead_UH = ctx.saved_tensors
         return grad * dx_NH, grad * dhead_UH, None, None
 
 
-def fused_cross_entropy(
-    x_NH: Tensor, head_UH: Tensor, final_NH: Tensor, rows_UH: Tensor
-) -> Tensor:
+def fused_cross_entropy(x_NH: Tensor, head_UH: Tensor, final_NH: Tensor, rows_UH: Tensor) -> Tensor:
     """The sum over all rows of `soft_cross_entropy`, of logits `x head` and the target's own `final rows`."""
     total: Tensor = _Fused.apply(x_NH, head_UH, final_NH, rows_UH)  # type: ignore[no-untyped-call]
     return total

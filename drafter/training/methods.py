@@ -6,6 +6,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
+from drafter.training.block import Shape
 from drafter.training.dflash import DFlash
 from drafter.training.dspark import DSpark
 from drafter.training.eagle3 import Eagle3
@@ -17,6 +18,7 @@ class Method(Protocol):
     """A head for one target; it keeps no weights, they are arguments."""
 
     kind: str
+    target: Dense
     guesses: int
     """A round of validation asks for so many."""
     states: tuple[int, ...]
@@ -33,12 +35,16 @@ class Method(Protocol):
         """For each text, behind each token of its answer but the last: right guesses before a wrong one."""
 
 
-METHODS: Final[Mapping[str, Callable[[Dense, Sequence[int], Tensor], Method]]] = {
-    "dflash": DFlash,
-    "dspark": DSpark,
-    "eagle3": Eagle3,
-}
+Make = Callable[[Dense, Sequence[int], Tensor, int], Method]
+"""From a target, the states that are read, the head's vocabulary, and the token that stands for a guess."""
 
+METHODS: Final[Mapping[str, Make]] = {
+    "dflash": lambda target, read, ids, mask: DFlash(target, read, ids, Shape(mask=mask)),
+    "dspark": lambda target, read, ids, mask: DSpark(
+        target, read, ids, Shape(size=7, from_anchor=True, mask=mask)
+    ),
+    "eagle3": lambda target, read, ids, _: Eagle3(target, read, ids),
+}
 
 
 def states(layers: int) -> tuple[int, ...]:

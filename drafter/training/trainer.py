@@ -1,5 +1,6 @@
-"""The loop: batches, steps, checkpoints, validation. A run that was killed goes on from its last checkpoint, and ends with the
-same weights as one that was not.
+"""The loop: batches, steps, checkpoints, validation.
+
+A run that was killed goes on from its last checkpoint, and ends with the same weights as one that was not.
 
 A run's folder holds `run.json` (settings), `state.safetensors` and `state.json` (the newest checkpoint) and
 `log.jsonl` (a line for each validation).
@@ -32,13 +33,13 @@ class TrainSettings:
     """`tokens` of the whole run, `batch` of a step; validation and checkpoints come every so many steps."""
 
     tokens: int = 4_000_000
-    batch: int = 3072
+    batch: int = 1024
     rate: float = 1e-3
     warm_up: int = 50
     clip: float = 1.0
     average: float = 0.998
-    validate: int = 100
-    save: int = 25
+    validate: int = 200
+    save: int = 50
     seed: int = 0
 
 
