@@ -21,7 +21,10 @@ from drafter.training.target import Dense
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step."""
+    """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step.
+
+    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the first layer is as loud as it was.
+    """
 
     layers: int = 2
     size: int = 8
@@ -30,6 +33,7 @@ class Shape:
     mask: int = 0
     noise: float = 0.02
     calm: float = 0.3
+    quiet: float = 0.1
 
     @property
     def guesses(self) -> int:
@@ -77,6 +81,8 @@ class Blocks:
             for name, tensor in source.items():
                 if name.startswith(at):
                     w[f"layers.{layer}.{name.removeprefix(at)}"] = tensor
+            for name in ("self_attn.o_proj", "mlp.down_proj") if layer else ():
+                w[f"layers.{layer}.{name}.weight"] = shape.quiet * source[f"{at}{name}.weight"]
             for each in "qk":
                 w[f"layers.{layer}.self_attn.{each}_norm.weight"] = torch.ones(own.head_dim)
         return {name: tensor.float().cpu().clone() for name, tensor in w.items()}

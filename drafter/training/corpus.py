@@ -115,7 +115,7 @@ def read(path: Path) -> tuple[Header, list[Text]]:
         data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
     except (OSError, lzma.LZMAError) as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
-    return header, list(decode(np.frombuffer(data, IDS)[: header.whole]))
+    return header, list(decode(np.frombuffer(data[: header.whole * IDS.itemsize], IDS)))
 
 
 def read_header(path: Path) -> Header:

@@ -25,7 +25,8 @@ class Settings:
     """`steps` a row is trained for, each weighing `decay` times the one before; `guesses` a round is validated with.
 
     New weights are drawn with this `noise`, and the last norm is multiplied by `calm`: what was the target's last
-    layer is sure of the token that it would say, which is the one before the one that is wanted.
+    layer is sure of the token that it would say, which is the one before the one that is wanted. What the layer adds
+    is multiplied by `quiet`: the target's last layer adds more to its residuals than these hold here.
     """
 
     steps: int = 3
@@ -33,6 +34,7 @@ class Settings:
     guesses: int = 4
     noise: float = 0.02
     calm: float = 0.3
+    quiet: float = 0.1
 
 
 class Eagle3:
@@ -73,8 +75,11 @@ class Eagle3:
         for each in "qkv":
             own = source[f"{last}self_attn.{each}_proj.weight"].float().cpu()
             w[f"{AT}self_attn.{each}_proj.weight"] = torch.cat((noise(*own.shape), own), 1)
-        for name in ("self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
+        for name in ("mlp.gate_proj", "mlp.up_proj"):
             w[f"{AT}{name}.weight"] = source[f"{last}{name}.weight"]
+        for name in ("self_attn.o_proj", "mlp.down_proj"):
+            added = source[f"{last}{name}.weight"].float()
+            w[f"{AT}{name}.weight"] = self.settings.quiet * added
         w["lm_head.weight"] = self.rows_UH
         return {name: tensor.float().cpu().clone() for name, tensor in w.items()}
 
@@ -102,12 +107,11 @@ class Eagle3:
         w = half(w, self.target.dtype)
         chosen: list[Tensor] = []
 
-        def own(_: int, out_BTH: Tensor) -> Tensor:
-            chosen.append(self.ids_U[self.logits(w, out_BTH).argmax(-1)])
-            return chosen[-1]
+        def own(step: int, _: Tensor) -> Tensor:
+            return chosen[step]
 
-        for _ in self.unroll(w, batch, self.guesses, own):
-            pass
+        for out_BTH in self.unroll(w, batch, self.guesses, own):
+            chosen.append(self.ids_U[self.logits(w, out_BTH).argmax(-1)])
         good = torch.ones_like(batch.ids_BT, dtype=torch.bool)
         count_BT = torch.zeros_like(batch.ids_BT)
         for step, tokens_BT in enumerate(chosen):
