@@ -111,7 +111,7 @@ class Eagle3:
             return chosen[step]
 
         for out_BTH in self.unroll(w, batch, self.guesses, own):
-            chosen.append(self.ids_U[self.logits(w, out_BTH).argmax(-1)])
+            chosen.append(self.ids_U[self.logits(w, out_BTH).argmax(-1)])  # noqa: PERF401  # read while it grows
         good = torch.ones_like(batch.ids_BT, dtype=torch.bool)
         count_BT = torch.zeros_like(batch.ids_BT)
         for step, tokens_BT in enumerate(chosen):
