@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Final
 
 from drafter.capabilities import TakesHidden, context, fingerprint
+from drafter.checkpoints.head import reads_hidden
 from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
 from drafter.node import DrafterNode
@@ -42,6 +43,13 @@ def main() -> None:
     announce("loading", node_id=config.node_id)
     with tracing("drafter", config.node_id, config.otlp_traces_endpoint) as tracer:
         try:
+            if reads_hidden(config.methods) and config.target is None:
+                from drafter.fetching import fetch  # noqa: PLC0415  # most never need it
+
+                found = fetch(config, control)
+                if found is None:
+                    return
+                config = found
             node = build(config, tracer)
         except (LocalError, ValueError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})

@@ -61,6 +61,11 @@ class HiddenConfig(BaseModel):
     states: tuple[int, ...] = Field(
         (), description="the target's states, whatever the checkpoint says; see verifier.features"
     )
+    constants: Path | None = Field(
+        None,
+        description="folder for what verifiers lend to a drafter without `target`: embedding and output matrix; "
+        "empty: in the cache folder",
+    )
 
 
 class DrafterConfig(BaseModel):
@@ -118,3 +123,8 @@ class DrafterConfig(BaseModel):
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those that may draft."""
+        return self.mixed if self.method == "mixed" else (self.method,)

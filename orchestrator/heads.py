@@ -1,25 +1,14 @@
 """What a verifier must keep of its hidden states for the configured draft head. Imported late: it reads models."""
 
-from collections.abc import Sequence
-
 from drafter.checkpoints import Target, places, read
-from drafter.checkpoints.head import KINDS
+from drafter.checkpoints.head import reads_hidden
 from drafter.config import DrafterConfig
 from verifier.config import FeaturesConfig
 
 
-def reads_hidden(config: DrafterConfig) -> bool:
-    """Whether such a drafter reads hidden states."""
-    return any(method in KINDS for method in _methods(config))
-
-
-def _methods(config: DrafterConfig) -> Sequence[str]:
-    return config.mixed if config.method == "mixed" else (config.method,)
-
-
 def captured(config: DrafterConfig) -> FeaturesConfig:
     """The verifier's side of this drafter's head; nothing for other methods. A CheckpointError says what is wrong."""
-    if not reads_hidden(config) or config.model is None or config.target is None:
+    if not reads_hidden(config.methods) or config.model is None or config.target is None:
         return FeaturesConfig()
     head = read(
         config.model,
@@ -27,7 +16,7 @@ def captured(config: DrafterConfig) -> FeaturesConfig:
         config.hidden.layer_convention,
         tuple(config.hidden.states),
     )
-    head.check(_methods(config))
+    head.check(config.methods)
     where = places(head) if config.hidden.projected else None
     if where is None:
         return FeaturesConfig(states=head.states, dtype=config.dtype)

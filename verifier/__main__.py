@@ -25,6 +25,7 @@ from verifier.core import VerifierCore
 from verifier.exactness import faults
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
+from verifier.lending import Loan
 from verifier.node import VerifierNode
 from verifier.planner import PLANNERS
 from verifier.vetting import Vetting
@@ -62,6 +63,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
     import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
 
+    from engine.constants import Constants  # noqa: PLC0415
     from engine.features import bytes_per_slot, made_by  # noqa: PLC0415
     from engine.models.config import ModelConfig  # noqa: PLC0415
     from engine.paced import PacedEngine  # noqa: PLC0415
@@ -101,6 +103,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     tokenizer = load_tokenizer(config.model)
     vocabulary = min(model.vocab, tokenizer.get_vocab_size())
     weights = fingerprint(config.model)
+    constants = Constants(config.model, weights) if rows else None
     log.info("target %s weights %s, %d pages, context %d", config.model, weights, pages, longest)
     core = VerifierCore(
         config,
@@ -109,6 +112,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         PLANNERS[config.planner.name](config.planner),
         lambda: StreamDetokenizer(tokenizer),
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
+        loan=Loan(weights, constants.length, constants.read) if constants else None,
     )
     identity = Identity(
         role="verifier",

@@ -12,6 +12,7 @@ from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.messages import (
     Abort,
     AnyMessage,
+    Blob,
     DraftTailStream,
     Facts,
     Grammar,
@@ -32,6 +33,7 @@ from verifier.emissions import emissions, last_words
 from verifier.exactness import asked
 from verifier.generation import Generation
 from verifier.hidden import Hidden
+from verifier.lending import Lending, Loan
 from verifier.matcher import Compiled, Unchecked
 from verifier.planner import Planner
 from verifier.record import Record
@@ -42,7 +44,7 @@ from verifier.step import Round, Step, Verdict, Work
 class VerifierCore:
     """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice.
 
-    `hidden` reads the target's hidden states, where drafters may need them.
+    `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class VerifierCore:
         detokenizer: Callable[[], Detokenizer],
         *,
         hidden: Hidden | None = None,
+        loan: Loan | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
         self.drafting = Drafting(planner, admission.vocabulary, self.counters, asked(config))
         self.drafting.hidden = hidden
+        self.lending = Lending(loan)
         self._lossy = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
         self.fronts: set[int] = set()
@@ -78,10 +82,14 @@ class VerifierCore:
         match event:
             case LinkUp(role="drafter"):
                 self.drafting.link_up(event)
+            case LinkUp(role="fetcher"):
+                self.lending.link_up(event.link)
             case LinkUp():
                 self.fronts.add(event.link)
             case LinkDown(link=link) if link in self.drafting.roster:
                 self.drafting.link_down(link, self._generations.values())
+            case LinkDown(link=link) if link in self.lending:
+                self.lending.link_down(link)
             case LinkDown():
                 self._front_down(event.link, now)
             case Received():
@@ -113,6 +121,8 @@ class VerifierCore:
                     self._end(generation, "abort", now, message.reason)
             case Reset():
                 self.scheduler.pool.clear_cache()
+            case Blob() if link in self.lending:
+                self.lending.asked(link, message)
             case Heartbeat():
                 pass
             case _:
@@ -234,12 +244,14 @@ class VerifierCore:
         """What this link must be told now, in order; the caller says it, or the link ends."""
         if link in self.drafting.roster:
             return self.drafting.messages(link)
+        if link in self.lending:
+            return self.lending.messages(link)
         return self._outbox.take(link, emissions)
 
     @property
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
-        return self._outbox.links + self.drafting.outbox.links
+        return self._outbox.links + self.drafting.outbox.links + self.lending.links
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""

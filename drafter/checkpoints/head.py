@@ -26,6 +26,11 @@ KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
 """Which heads a method takes."""
 
 
+def reads_hidden(methods: Iterable[str]) -> bool:
+    """Whether one of these methods reads hidden states."""
+    return any(method in KINDS for method in methods)
+
+
 class CheckpointError(ValueError):
     """The draft checkpoint cannot be used: which field or tensor, what it is, and what it should be."""
 

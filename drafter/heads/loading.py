@@ -11,9 +11,9 @@ from drafter.heads.memory import Memory
 from drafter.heads.vocabulary import Shared
 from drafter.heads.weights import HeadWeights, projection, shared
 from engine.config import EngineConfig
+from engine.constants import target_weights
 from engine.features import describe, made_by
 from engine.runner import pages_for
-from engine.weights import fingerprint
 
 PAGE: Final = 16
 
@@ -56,7 +56,7 @@ def load(config: DrafterConfig, head: Head) -> Loaded:
         dtype,
     )
     assert config.target is not None
-    target = made_by(fingerprint(config.target))
+    target = made_by(target_weights(config.target))
     return Loaded(head, memory, (needs, target), projected)
 
 

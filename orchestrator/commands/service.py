@@ -56,12 +56,13 @@ def _drafts(
     config: Config, target: Path, news: Callable[[str, str, float], None]
 ) -> tuple[Path | None, FeaturesConfig]:
     """The draft model's folder, and what verifiers keep for it if it is a head that reads hidden states."""
-    from orchestrator.heads import captured, reads_hidden  # noqa: PLC0415  # it reads models
+    from drafter.checkpoints.head import reads_hidden  # noqa: PLC0415  # it reads models
+    from orchestrator.heads import captured  # noqa: PLC0415
 
     nothing = config.verifier.features
     if not config.drafters or config.method in LIGHT:
         return None, nothing
-    if not reads_hidden(config.drafter.model_copy(update={"method": config.method})):
+    if not reads_hidden(config.drafter.model_copy(update={"method": config.method}).methods):
         return _model(
             config, config.draft, "draft model", news
         ) if config.draft else target, nothing

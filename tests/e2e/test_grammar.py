@@ -1,34 +1,20 @@
 """The verifier as its process builds it: grammars are compiled beside the loop, by a child that may die of them."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
-from protocol.link import Identity, LinkUp, Received
-from protocol.loop import pause
-from protocol.messages import AnyMessage, Done, Emit, Ending, Grammar, Refuse, Submit
-from protocol.process import Stop
-from protocol.runtime import clock, draw
-from protocol.zmq_mesh import ZmqMesh
+from protocol.messages import Done, Emit, Ending, Grammar, Refuse, Submit
+from tests.e2e.nodes import door, hear, turning
 from tests.models import write_byte_llama
 from verifier.__main__ import build
 from verifier.config import VerifierConfig
-from verifier.node import VerifierNode
 
-DEADLINE = 60.0
 PROMPT = (20, 30, 40)
-
-
-def serve(node: VerifierNode) -> None:
-    while not node.stopped:
-        if not node.turn() and not node.stopped:
-            node.pause()
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +23,8 @@ def verifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("model")
     write_byte_llama(folder)
     node = build(VerifierConfig(model=folder, dtype="float32", threads=1, kv_bytes=16 << 20))
-    address = node.endpoint.mesh.address
-    thread = threading.Thread(target=serve, args=(node,))
-    thread.start()
-    yield address
-    node.command(Stop())
-    node.endpoint.mesh.wake()
-    thread.join(DEADLINE)
+    with turning(node) as address:
+        yield address
     children = psutil.Process().children()
     assert children, "nobody vetted anything"
     node.close()
@@ -52,23 +33,8 @@ def verifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def front(verifier: str) -> Iterator[Endpoint]:
-    front = Endpoint(ZmqMesh("tcp://127.0.0.1:*"), LinkConfig(), Identity("front", "f"), draw)
-    front.dial(verifier, clock())
-    yield front
-    front.close()
-
-
-def hear(front: Endpoint, *submits: Submit) -> Iterator[AnyMessage]:
-    """What the front door hears after it has said this."""
-    end = clock() + DEADLINE
-    while clock() < end:
-        for event in front.drain(clock()):
-            if isinstance(event, LinkUp):
-                assert front.send(event.link, submits, clock())
-            if isinstance(event, Received):
-                yield from event.messages
-        pause(front, clock, end)
-    raise AssertionError("too long")
+    with door(verifier) as front:
+        yield front
 
 
 def test_a_stream_goes_on_while_a_grammar_is_given_up(front: Endpoint) -> None:
