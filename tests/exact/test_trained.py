@@ -44,7 +44,7 @@ def test_a_head_that_is_trained_from_scratch_is_accepted_over_the_mesh(
     train(
         [
             *words.split(),
-            *["--tokens", "400000", "--batch", "1024", "--rate", "3e-3", "--mask-token", "4"],
+            *["--tokens", "100000", "--batch", "1024", "--rate", "3e-3", "--mask-token", "4"],
             *("--vocabulary", "261"),
         ]
     )
