@@ -203,7 +203,7 @@ def one_by_one(
         places = [Place(mirror, length(mirror) + slot) for mirror in mirrors]
         guesses = head.vocabulary.guess(logits_RU.contiguous(), places, samples=samples)
         if head.confidence is not None:
-            chance_R = head.confidence(x_RH, before_RM)
+            chance_R = head.confidence(x_RH, before_RM, slot)
         elif samples:
             chance_R = base_RJU[:, slot].softmax(dim=-1).amax(dim=-1)
         else:

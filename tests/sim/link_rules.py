@@ -88,7 +88,9 @@ def _same_line(mirror: Mirror, generation: Generation) -> None:
     holds(not mirror.unsaid, f"quiet link, request {mirror.request}: not all is said")
     tail = binding.tail
     line = tail.final[: tail.agreed] + tail.ahead
-    known = binding.told if binding.held else tail.committed  # one that rests is not told of commits
+    known = (
+        binding.told if binding.held else tail.committed
+    )  # one that rests is not told of commits
     drafted = mirror.line[: tail.agreed] if binding.held and tail.cut else mirror.line
     holds(
         (line, known, tail.base) == (drafted, mirror.base, mirror.base),
