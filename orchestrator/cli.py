@@ -21,10 +21,12 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="Models by name.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+render_app = typer.Typer(help="A service as others run it.", no_args_is_help=True)
 keys_app = typer.Typer(help="Who may speak on the mesh.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
+app.add_typer(render_app, name="render")
 app.add_typer(bench_app, name="bench")
 
 Target = Annotated[str | None, typer.Option(help="Name, folder or hub id of the model to serve.")]
@@ -120,6 +122,30 @@ def up(
         return up(load(merged(flags, speculative_config), config))
 
     end(run)
+
+
+@app.command()
+def run(
+    role: Annotated[str, typer.Argument(help="front, verifier or drafter.")],
+    *,
+    name: Annotated[str, typer.Option(help="What this node is called.")],
+    bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",
+    dial: Annotated[
+        list[str] | None,
+        typer.Option(help="Mesh address of peers; a host name may stand for several."),
+    ] = None,
+    config: File = None,
+) -> None:
+    """Become one process of a service, in a container or under a supervisor of its own."""
+
+    def start() -> int:
+        from orchestrator.commands.run import run
+        from orchestrator.launch.plan import Place
+        from orchestrator.settings import load
+
+        return run(role, Place(name, bind, tuple(dial or ())), load({}, config))
+
+    end(start)
 
 
 @app.command()
@@ -248,6 +274,23 @@ def keys_list(folder: KeyFolder = None) -> None:
         from orchestrator.commands.keys import listed
 
         return listed(folder)
+
+    end(run)
+
+
+@render_app.command("k8s")
+def render_k8s(
+    *,
+    url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
+    api_key: ApiKey = None,
+    config: File = None,
+) -> None:
+    """Values for the Helm chart, of a running service or of a configuration, to stdout."""
+
+    def run() -> int:
+        from orchestrator.commands.render import k8s
+
+        return k8s(url, api_key, config)
 
     end(run)
 

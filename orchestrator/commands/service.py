@@ -36,10 +36,7 @@ def launch(
     `arrange` says which processes, `news` hears a name, what became of it and when that was begun.
     """
     begun = time.monotonic()
-    target = _model(config, config.target, "model", news)
-    draft, features = _drafts(config, target, news)
-    kept = config.verifier.model_copy(update={"features": features})
-    config = config.model_copy(update={"verifier": kept})
+    config, target, draft = fetched(config, news)
     if config.launcher not in LAUNCHERS:
         known = near(config.launcher, LAUNCHERS)
         raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
@@ -50,6 +47,16 @@ def launch(
             news(change.name, text, begun)
 
     return LAUNCHERS[config.launcher](arrange(config, target, draft, usable_cores()), watch)
+
+
+def fetched(
+    config: Config, news: Callable[[str, str, float], None] = stage
+) -> tuple[Config, Path, Path | None]:
+    """What has to be here before a process starts: the configuration as the draft model wants it, and both folders."""
+    target = _model(config, config.target, "model", news)
+    draft, features = _drafts(config, target, news)
+    kept = config.verifier.model_copy(update={"features": features})
+    return config.model_copy(update={"verifier": kept}), target, draft
 
 
 def _drafts(
