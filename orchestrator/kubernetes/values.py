@@ -146,13 +146,12 @@ class Collector(_Values):
 
 
 class RayCluster(_Values):
-    """A KubeRay cluster instead of pods a role: `orchestrator up --launcher ray` runs in its head."""
+    """A KubeRay cluster instead of pods for each role: `orchestrator up --launcher ray` runs in its head."""
 
     enabled: bool = False
     rayVersion: str = "2.60.0"  # noqa: N815
     workers: int = Field(2, ge=1)
     resources: Plain = {}
-    drafterResources: Plain = {}  # noqa: N815
 
 
 class InferencePool(_Values):
@@ -181,6 +180,7 @@ class Values(_Values):
     dashboards: bool = Field(False, description="a ConfigMap with a dashboard for Grafana")
     collector: Collector = Collector()
     inferencePool: InferencePool = InferencePool()  # noqa: N815
+    rayCluster: RayCluster = RayCluster()  # noqa: N815
 
 
 def schema() -> dict[str, Any]:
@@ -216,8 +216,7 @@ def _strip(part: Any) -> None:  # noqa: ANN401
     if isinstance(part, dict):
         named = part.get("properties")
         for key in ("title", "default", "format", "writeOnly"):
-            if not isinstance(part.get(key), dict):
-                part.pop(key, None)
+            part.pop(key, None)
         if not part.get("required", True):
             del part["required"]
         for key, value in part.items():
