@@ -128,7 +128,7 @@ def up(
 def run(
     role: Annotated[str, typer.Argument(help="front, verifier or drafter.")],
     *,
-    name: Annotated[str, typer.Option(help="What this node is called.")],
+    name: Annotated[str, typer.Option(help="What this node is called; else as its host.")] = "",
     bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",
     dial: Annotated[
         list[str] | None,
@@ -139,11 +139,14 @@ def run(
     """Become one process of a service, in a container or under a supervisor of its own."""
 
     def start() -> int:
+        import socket
+
         from orchestrator.commands.run import run
         from orchestrator.launch.plan import Place
         from orchestrator.settings import load
 
-        return run(role, Place(name, bind, tuple(dial or ())), load({}, config))
+        place = Place(name or socket.gethostname(), bind, tuple(dial or ()))
+        return run(role, place, load({}, config))
 
     end(start)
 
@@ -262,6 +265,21 @@ def keys_allow(
         from orchestrator.commands.keys import allow
 
         return allow(name, key, folder)
+
+    end(run)
+
+
+@keys_app.command("secret")
+def keys_secret(
+    name: Annotated[str, typer.Argument(help="What the Secret is called.")] = "draftmesh-mesh",
+    folder: KeyFolder = None,
+) -> None:
+    """This folder of keys as a Kubernetes Secret, to stdout: for `kubectl apply -f -`."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import secret
+
+        return secret(name, folder)
 
     end(run)
 

@@ -109,6 +109,7 @@ class ScaledVerifiers(Range):
 
 
 class ScaledDrafters(Range):
+    max: int = Field(8, ge=1)
     stale: float = Field(
         50, gt=0, description="rounds a second without a usable tail, for each drafter"
     )
