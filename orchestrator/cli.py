@@ -59,6 +59,10 @@ SpeculativeConfig = Annotated[
 OtlpTraces = Annotated[
     str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
 ]
+Launcher = Annotated[str | None, typer.Option(help="Who starts the processes: local or ray.")]
+Placement = Annotated[
+    str | None, typer.Option(help="On a Ray cluster: spread, pack or strict-spread.")
+]
 MeshKeys = Annotated[
     Path | None, typer.Option(help="Folder of keys: only nodes that it allows get in.")
 ]
@@ -91,6 +95,8 @@ def up(
     otlp_traces_endpoint: OtlpTraces = None,
     mesh_keys: MeshKeys = None,
     insecure_mesh: InsecureMesh = None,
+    launcher: Launcher = None,
+    placement: Placement = None,
     config: File = None,
 ) -> None:
     """Start a service here and keep it until Ctrl-C."""
@@ -107,6 +113,8 @@ def up(
         "host": host,
         "port": port,
         "otlp_traces_endpoint": otlp_traces_endpoint,
+        "launcher": launcher,
+        "ray": {"placement": placement},
         "mesh": {"keys": mesh_keys, "insecure": insecure_mesh},
         "front": {
             "api_key": api_key,

@@ -103,7 +103,8 @@ class KeyRing:
 
 def _too_open(found: os.stat_result) -> bool:
     """Whether others may read a secret. One that belongs to somebody else was given to us by our group, as Kubernetes
-    does with a Secret; then that much is needed."""
+    does with a Secret; then that much is needed.
+    """
     own = found.st_uid == os.geteuid()
     return bool(stat.S_IMODE(found.st_mode) & (0o077 if own else 0o007))
 

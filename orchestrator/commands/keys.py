@@ -65,7 +65,9 @@ def secret(name: str, folder: Path | None) -> int:
         }
         sys.stdout.write(yaml.safe_dump(manifest, sort_keys=False))
         if ring.allowed().keys() - {ring.own().public}:
-            say("Nodes with other keys that this folder allows are not in it: a Secret has no folders.")
+            say(
+                "Nodes with other keys that this folder allows are not in it: a Secret has no folders."
+            )
 
     return _with(folder, run)
 

@@ -46,5 +46,5 @@ def _asked(url: str, api_key: str | None) -> Mapping[str, Any]:
     answer.raise_for_status()
     config = answer.json()["config"]
     if not isinstance(config, dict):
-        raise ValueError("its answer holds no configuration")  # noqa: TRY004
+        raise ValueError("its answer holds no configuration")
     return config

@@ -14,9 +14,9 @@ def run(role: str, place: Place, config: Config) -> int:
     """Fetch what the role needs and become it: same process, so signals and exit code are the role's own."""
     check(role, place)
     config, target, draft = fetched(config)
-    child = alone(config, role, place, target, draft, usable_cores())
+    child = alone(config, role, place, (target, draft), usable_cores())
     arguments = command(child.module, "--config", child.config.model_dump_json())
-    os.execve(arguments[0], arguments, environment(child.environment))
+    os.execve(arguments[0], arguments, environment(child.environment))  # noqa: S606
 
 
 def check(role: str, place: Place) -> None:
@@ -26,4 +26,6 @@ def check(role: str, place: Place) -> None:
     if place.dials and role not in DIALS:
         raise ConfigError(f"--dial: a {role} dials nobody, it is dialled")
     if place.bind and role == "front":
-        raise ConfigError("--bind: a front door is not dialled over the mesh; `host` and `port` say where it listens")
+        raise ConfigError(
+            "--bind: a front door is not dialled over the mesh; `host` and `port` say where it listens"
+        )

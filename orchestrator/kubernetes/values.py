@@ -215,13 +215,12 @@ def _named(reference: Mapping[str, Any]) -> str:
 def _strip(part: Any) -> None:  # noqa: ANN401
     """Titles and defaults say nothing here: the chart's own defaults are in values.yaml."""
     if isinstance(part, dict):
-        named = part.get("properties")
         for key in ("title", "default", "format", "writeOnly"):
             part.pop(key, None)
         if not part.get("required", True):
             del part["required"]
         for key, value in part.items():
-            if key == "properties" and value is named:
+            if key in {"properties", "$defs"}:
                 for inner in value.values():
                     _strip(inner)
             else:
@@ -232,7 +231,7 @@ def _strip(part: Any) -> None:  # noqa: ANN401
 
 
 def values_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for the chart that make the same service, from a configuration as it is shown: only what is not default."""
+    """Values that make the same service, from a configuration as it is shown: only what is not default."""
     kept = {key: value for key, value in config.items() if key not in DECIDED}
     for part, keys in DECIDED_OF_PARTS.items():
         section = kept.get(part)

@@ -88,9 +88,10 @@ class Place:
 
 
 def alone(
-    config: Config, role: str, place: Place, target: Path, draft: Path | None, cores: int
+    config: Config, role: str, place: Place, models: tuple[Path, Path | None], cores: int
 ) -> Child:
-    """The one process of a role that has all the cores here."""
+    """The one process of a role that has all the cores here; `models` are the folders of target and draft model."""
+    target, draft = models
     whole = config.model_copy(
         update={"verifiers": 1, "drafters": int(role == "drafter")},
     )

@@ -17,7 +17,7 @@ FILES: Final = tuple(sorted((ROOT / "deploy" / "helm" / "values").glob("*.yaml")
 Manifest = dict[str, Any]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """What helm says against values."""
 
 
@@ -32,7 +32,7 @@ def text(*values: Path, **sets: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise Refused(done.stderr)
+        raise RefusedError(done.stderr)
     return done.stdout
 
 

@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -42,7 +41,7 @@ def test_the_image_runs_our_command_as_nobody_special() -> None:
     assert ports == ["8000 7400 9100"], "those that the chart names"
 
 
-def test_containers_of_the_compose_file_dial_each_other(tmp_path: Path) -> None:
+def test_containers_of_the_compose_file_dial_each_other() -> None:
     config = Config.model_validate(yaml.safe_load(COMPOSE["configs"]["service"]["content"]))
     assert (config.host, config.port, config.mesh.insecure) == ("0.0.0.0", 8000, True)
     (place,) = COMPOSE["services"]["front"]["configs"]

@@ -68,7 +68,7 @@ def test_the_image_has_no_bad_habit() -> None:
 
 def _failed(framework: str, file: Path) -> set[str]:
     """Checks that failed; that some passed shows that it read the file."""
-    arguments = ["-f", file, "--framework", framework, "--skip-download", "-o", "json"]
+    arguments = ["-f", str(file), "--framework", framework, "--skip-download", "-o", "json"]
     done = subprocess.run(
         [program("checkov", "3.3.30"), *arguments], capture_output=True, text=True, check=False
     )

@@ -46,7 +46,7 @@ def child(found: Found, role: str, folder: Path) -> Child:
     check(role, place)
     file = folder / "draftmesh.yaml"
     file.write_text(settings(found))
-    return alone(load({}, file), role, place, Path("/models/target"), Path("/models/draft"), 4)
+    return alone(load({}, file), role, place, (Path("/models/target"), Path("/models/draft")), 4)
 
 
 def test_every_container_is_a_process_of_ours(found: Found, tmp_path: Path) -> None:
@@ -66,7 +66,9 @@ def test_ports_are_those_that_processes_listen_at(found: Found, tmp_path: Path) 
             assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"
 
 
-def test_who_is_dialled_is_a_headless_service_of_the_right_pods(found: Found, tmp_path: Path) -> None:
+def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
+    found: Found, tmp_path: Path
+) -> None:
     for role, dialled in (("front", "verifier"), ("verifier", "drafter")):
         if role not in pods(found):
             continue
@@ -78,7 +80,9 @@ def test_who_is_dialled_is_a_headless_service_of_the_right_pods(found: Found, tm
         assert service["publishNotReadyAddresses"], "one that drains must be found until it is gone"
         assert selected(found, service["selector"]) == [dialled]
         assert [each["port"] for each in service["ports"]] == [int(port)]
-        mesh = {each["name"]: each["containerPort"] for each in container(pods(found)[dialled])["ports"]}
+        mesh = {
+            each["name"]: each["containerPort"] for each in container(pods(found)[dialled])["ports"]
+        }
         assert mesh == {"mesh": int(port)}
 
 
@@ -139,7 +143,10 @@ def test_secrets_are_named_and_never_written(found: Found) -> None:
         for each in container(pod)["env"]:
             if each["name"] == KEY_VARIABLE:
                 assert role == "front", "nobody else needs it"
-                assert each["valueFrom"]["secretKeyRef"] == {"name": "draftmesh-api", "key": "api-key"}
+                assert each["valueFrom"]["secretKeyRef"] == {
+                    "name": "draftmesh-api",
+                    "key": "api-key",
+                }
         for volume in pod["spec"]["volumes"]:
             if "secret" in volume:
                 assert volume["secret"] == {"secretName": "draftmesh-mesh", "defaultMode": 0o440}
@@ -149,7 +156,9 @@ def test_secrets_are_named_and_never_written(found: Found) -> None:
 def test_every_role_has_a_budget_and_a_policy_of_its_own(found: Found) -> None:
     for kind in ("PodDisruptionBudget", "NetworkPolicy"):
         hit = [
-            selected(found, (each["spec"].get("selector") or each["spec"]["podSelector"])["matchLabels"])
+            selected(
+                found, (each["spec"].get("selector") or each["spec"]["podSelector"])["matchLabels"]
+            )
             for each in of_kind(found, kind)
         ]
         assert sorted(hit) == sorted([role] for role in pods(found))
@@ -158,7 +167,9 @@ def test_every_role_has_a_budget_and_a_policy_of_its_own(found: Found) -> None:
 def test_the_mesh_is_open_between_the_roles_that_speak_and_to_nobody_else(found: Found) -> None:
     for policy in of_kind(found, "NetworkPolicy"):
         (role,) = selected(found, policy["spec"]["podSelector"]["matchLabels"])
-        ports = {each["name"]: each["containerPort"] for each in container(pods(found)[role])["ports"]}
+        ports = {
+            each["name"]: each["containerPort"] for each in container(pods(found)[role])["ports"]
+        }
         for rule in policy["spec"]["ingress"]:
             (port,) = rule["ports"]
             assert port["port"] in ports
@@ -180,7 +191,13 @@ def test_the_mesh_is_open_between_the_roles_that_speak_and_to_nobody_else(found:
 def test_a_pod_has_time_to_drain(found: Found, tmp_path: Path) -> None:
     for role, pod in pods(found).items():
         process = child(found, role, tmp_path).config
-        leave = container(pod).get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        leave = (
+            container(pod)
+            .get("lifecycle", {})
+            .get("preStop", {})
+            .get("sleep", {})
+            .get("seconds", 0)
+        )
         assert pod["spec"]["terminationGracePeriodSeconds"] > leave + process.drain_seconds
         assert (role == "front") == bool(leave)
 

@@ -11,14 +11,16 @@ from orchestrator.config import Config
 from orchestrator.kubernetes.values import Values, values_of
 from orchestrator.settings import load
 from tests.deploy import value_schema
-from tests.deploy.chart import CHART, FILES, Refused, manifests, settings, text
+from tests.deploy.chart import CHART, FILES, RefusedError, manifests, settings, text
 from tests.deploy.tools import helm
 
 DEMO = next(path for path in FILES if path.stem == "cpu-demo")
 
 
 def test_the_schema_is_made_from_the_configuration() -> None:
-    assert value_schema.PLACE.read_text() == value_schema.made(), "python -m tests.deploy.value_schema"
+    assert value_schema.PLACE.read_text() == value_schema.made(), (
+        "python -m tests.deploy.value_schema"
+    )
 
 
 def test_the_defaults_of_the_chart_are_those_of_the_models() -> None:
@@ -35,7 +37,10 @@ def test_the_defaults_of_the_chart_are_those_of_the_models() -> None:
 
 def test_every_values_file_is_linted_strictly(values: Path) -> None:
     done = subprocess.run(
-        [helm(), "lint", "--strict", CHART, "-f", values], capture_output=True, text=True, check=False
+        [helm(), "lint", "--strict", CHART, "-f", values],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
     assert "[WARNING]" not in done.stdout
@@ -45,7 +50,11 @@ def test_every_values_file_is_linted_strictly(values: Path) -> None:
     ("key", "value", "said"),
     [
         ("config.drafters", "many", "at '/config/drafters': got string, want integer"),
-        ("config.verifier.planer.name", "fixed", "at '/config/verifier': additional properties 'planer'"),
+        (
+            "config.verifier.planer.name",
+            "fixed",
+            "at '/config/verifier': additional properties 'planer'",
+        ),
         ("config.verifier.kv_bytes", "1", "at '/config/verifier/kv_bytes': minimum"),
         ("config.verifier.planner.draft_length", "3", "at '/config/verifier/planner': additional"),
         ("config.dtype", "int8", "at '/config/dtype': value must be one of"),
@@ -58,14 +67,14 @@ def test_every_values_file_is_linted_strictly(values: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused_with_their_path(key: str, value: str, said: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusedError) as refused:
         text(DEMO, **{key: value})
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("sets", [{"mesh.insecure": "false"}, {"mesh.keysSecret": "keys"}])
 def test_who_may_speak_on_the_mesh_is_said_once(sets: dict[str, str]) -> None:
-    with pytest.raises(Refused, match="either mesh.keysSecret"):
+    with pytest.raises(RefusedError, match=r"either mesh\.keysSecret"):
         text(DEMO, **sets)
 
 

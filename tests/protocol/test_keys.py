@@ -193,7 +193,9 @@ def test_a_key_is_for_its_owners_eyes_only(ours: KeyRing) -> None:
     ],
 )
 def test_a_key_that_is_given_to_our_group_is_taken(
-    mode: int, owner: str, open_to_others: bool  # noqa: FBT001
+    mode: int,
+    owner: str,
+    open_to_others: bool,
 ) -> None:
     user = os.geteuid() + (owner == "root")
     found = os.stat_result((mode, 0, 0, 1, user, os.getegid(), 1, 0, 0, 0))
