@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import ray
 
+from orchestrator.launch.local import sweep_logs
 from orchestrator.launch.placement import bound_at
 from orchestrator.launch.plan import Child
 from orchestrator.launch.process import Process
@@ -36,6 +37,7 @@ class Keeper:
         self._name = child.name
         folder = cache_folder() / "logs" / service
         folder.mkdir(parents=True, exist_ok=True)
+        sweep_logs(folder.parent)
         self._log = folder / f"{child.name}.log"
         self._process = Process(bound_at(child, ray.util.get_node_ip_address()), self._log)
 

@@ -82,7 +82,7 @@ class LocalService:
         self.name = f"service-{os.getpid()}-{time.monotonic_ns() % 1_000_000}"
         self.logs = cache_folder() / "logs" / self.name
         self.logs.mkdir(parents=True)
-        _sweep_logs(self.logs.parent)
+        sweep_logs(self.logs.parent)
         self._watch = watch
         self._front = next(c.config for c in children if isinstance(c.config, FrontConfig))
         self._core = Supervisor(children, time.monotonic())
@@ -234,7 +234,7 @@ class LocalService:
         return "\n".join(["", f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_TAIL:])])
 
 
-def _sweep_logs(folder: Path) -> None:
+def sweep_logs(folder: Path) -> None:
     """Logs of services that failed are kept, but not for ever."""
     logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
     for old in logs[:-LOGS_KEPT]:

@@ -95,7 +95,8 @@ class RayProcess:
                     pipe.write(json.dumps(line).encode() + b"\n")
                 if news.code is not None:
                     self._code = news.code
-                    self._log.write_text(news.log, encoding="utf-8")
+                    if not self._log.exists():  # a node on this machine writes it there itself
+                        self._log.write_text(news.log, encoding="utf-8")
                     return
 
 

@@ -24,7 +24,9 @@ from tests.deploy.namespaces import HERE, Network, command
 from tests.e2e.service import until
 
 ZONE: Final = "prod.svc.cluster.local"
-RESOLVER: Final = f"nameserver {HERE}\nsearch {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n"
+RESOLVER: Final = (
+    f"nameserver {HERE}\nsearch {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n"
+)
 STEP: Final = 0.1
 pause: Final[Callable[[float], bool]] = threading.Event().wait
 
@@ -119,7 +121,9 @@ class Pod:
                 place.write_text(self._cluster.settings(self.folder))
             else:
                 place.mkdir()
-                for name, text in self._cluster.secret(volumes["keys"]["secret"]["secretName"]).items():
+                for name, text in self._cluster.secret(
+                    volumes["keys"]["secret"]["secretName"]
+                ).items():
                     (place / name).write_text(text)
                     (place / name).chmod(0o400)
         return places

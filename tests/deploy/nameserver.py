@@ -22,16 +22,13 @@ class NameServer:
         self._thread.start()
 
     def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.sendto(b"", self._socket.getsockname())  # what is empty ends it
         self._thread.join()
         self._socket.close()
 
     def _serve(self) -> None:
         while True:
-            try:
-                query, client = self._socket.recvfrom(4096)
-            except OSError:
-                return
+            query, client = self._socket.recvfrom(4096)
             if not query:
                 return
             self._socket.sendto(answer(query, self.records), client)

@@ -56,7 +56,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.start("front")
         for pod in made.pods:
             pod.wait_ready()
-        until(lambda: drafters(made) == {"dm-drafters-0", "dm-drafters-1"}, "both drafters are found")
+        until(
+            lambda: drafters(made) == {"dm-drafters-0", "dm-drafters-1"}, "both drafters are found"
+        )
         yield made
     finally:
         made.close()
@@ -65,7 +67,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def drafters(cluster: Cluster) -> set[str]:
     """Drafters that a verifier has a link with, as the front door's page of metrics tells."""
     page = httpx.get(cluster.url().replace(":8000", ":9100") + "/metrics", timeout=30).text
-    trips = re.findall(r'^draftmesh_round_trip_seconds\{(.*)\}', page, flags=re.MULTILINE)
+    trips = re.findall(r"^draftmesh_round_trip_seconds\{(.*)\}", page, flags=re.MULTILINE)
     peers = [re.search(r'peer="(dm-drafters-\d+)"', labels) for labels in trips]
     return {found[1] for found in peers if found}
 
@@ -102,8 +104,13 @@ def all_same(heard: list[dict[str, Any]]) -> bool:
     return True
 
 
-def test_nobody_is_served_without_the_key(cluster: Cluster) -> None:
+def test_nobody_is_served_without_the_key_and_values_come_back(cluster: Cluster) -> None:
     assert httpx.get(f"{cluster.url()}/v1/models").status_code == httpx.codes.UNAUTHORIZED
+    asked = ["render", "k8s", "--url", cluster.url(), "--api-key", API_KEY]
+    values = yaml.safe_load(CliRunner().invoke(app, asked).stdout)
+    given = yaml.safe_load((cluster.folder / "values.yaml").read_text())
+    del given["config"]["drafters"]  # two are the default
+    assert values == {"config": given["config"]}, "what was set, and nothing else"
 
 
 def test_drafters_appear_vanish_and_move_and_requests_go_on(cluster: Cluster) -> None:
