@@ -92,9 +92,8 @@ def alone(
 ) -> Child:
     """The one process of a role that has all the cores here; `models` are the folders of target and draft model."""
     target, draft = models
-    whole = config.model_copy(
-        update={"verifiers": 1, "drafters": int(role == "drafter")},
-    )
+    counts = {"verifiers": 1, "drafters": int(role == "drafter")}
+    whole = config if role == "front" else config.model_copy(update=counts)
     child = next(each for each in children(whole, target, draft, cores) if each.role == role)
     wanted = _wanted_threads(config).get(role)
     if role == "drafter" and config.method not in LIGHT:
