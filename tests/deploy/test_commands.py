@@ -1,5 +1,7 @@
 """`orchestrator run`, `render k8s` and `keys secret`, as a person types them."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,10 @@ from typer.testing import CliRunner
 
 from orchestrator.cli import app
 from protocol.keys import KeyRing
-from tests.deploy.chart import manifests, settings
+from tests.deploy.chart import ROOT, manifests, settings
+from tests.deploy.typed import parsed
+
+KUBERNETES = (ROOT / "docs" / "kubernetes.md").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +86,20 @@ def test_no_keys_are_no_secret(tmp_path: Path) -> None:
     code, text, heard = said("keys", "secret", "--folder", str(tmp_path / "none"))
     assert (code, text) == (1, "")
     assert "There is no key in" in heard
+
+
+@pytest.mark.parametrize("page", ["kubernetes.md", "ray.md"])
+def test_commands_of_the_docs_are_ours(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text().replace("\\\n", " ")
+    typed = re.findall(r"^(?:\$ )?orchestrator (.*)$", text, flags=re.MULTILINE)
+    assert typed
+    for line in typed:
+        words = shlex.split(line, comments=True)
+        end = next((at for at, word in enumerate(words) if word in {"|", ">"}), len(words))
+        parsed(words[:end])
+
+
+@pytest.mark.parametrize("path", re.findall(r"`([\w./-]+/[\w./-]+)`", KUBERNETES))
+def test_files_of_the_docs_are_there(path: str) -> None:
+    places = (ROOT, ROOT / "deploy" / "helm" / "draftmesh")
+    assert path.startswith("/") or any((place / path).exists() for place in places)

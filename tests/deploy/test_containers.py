@@ -4,24 +4,16 @@ import re
 import tomllib
 from typing import Any
 
-import typer
 import yaml
 
-from orchestrator.cli import app
 from orchestrator.commands.run import check
 from orchestrator.config import Config
 from orchestrator.launch.plan import DIALS, Place
 from tests.deploy.chart import ROOT
+from tests.deploy.typed import parsed
 
 IMAGE = (ROOT / "deploy" / "docker" / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-
-
-def parsed(arguments: list[str]) -> dict[str, Any]:
-    command = typer.main.get_command(app)
-    context = command.make_context("orchestrator", list(arguments))
-    _, inner, rest = command.resolve_command(context, context._protected_args + context.args)  # type: ignore[attr-defined]
-    return dict(inner.make_context("run", rest).params)
 
 
 def test_every_package_is_in_the_image() -> None:

@@ -4,9 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from orchestrator.cli import app
 from orchestrator.commands.run import check
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.front.keys import OPEN
@@ -25,6 +22,7 @@ from tests.deploy.chart import (
     settings,
     workloads,
 )
+from tests.deploy.typed import parsed
 
 ENVIRONMENT = RESERVED | {KEY_VARIABLE, "HOME", "HF_HOME", "OTEL_RESOURCE_ATTRIBUTES"}
 """Variables that a program of ours, or a library that it uses, reads; those of the pod itself are POD_ and NODE_."""
@@ -35,13 +33,8 @@ Found = tuple[Manifest, ...]
 
 def child(found: Found, role: str, folder: Path) -> Child:
     """The process that a container becomes, by our own command line and configuration."""
-    arguments = container(pods(found)[role])["args"]
-    command = typer.main.get_command(app)
-    context = command.make_context("orchestrator", list(arguments))
-    name, inner, rest = command.resolve_command(context, context._protected_args + context.args)  # type: ignore[attr-defined]
-    assert name == "run"
-    given = inner.make_context("run", rest).params
-    assert given["role"] == role
+    given = parsed(container(pods(found)[role])["args"])
+    assert (given["command"], given["role"]) == ("run", role)
     place = Place(given["name"], given["bind"], tuple(given["dial"] or ()))
     check(role, place)
     file = folder / "draftmesh.yaml"

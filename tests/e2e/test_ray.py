@@ -138,6 +138,17 @@ def test_a_driver_that_is_killed_leaves_nothing(
     assert len(cluster.list_all_nodes()) == 4, "the cluster is not ours to end"
 
 
+def test_a_driver_that_is_killed_takes_its_own_cluster_along(model: Path, tmp_path: Path) -> None:
+    flags = ("--launcher", "ray", "--drafters", "1", "--dtype", "float32")
+    with up(str(model), tmp_path, *flags) as service:
+        family = psutil.Process(service.process.pid).children(recursive=True)
+        assert any("raylet" in process.name() for process in family)
+        service.process.send_signal(signal.SIGKILL)
+        service.process.wait()
+        _, alive = psutil.wait_procs(family, timeout=120)  # two agents of Ray take up to a minute
+        assert not alive
+
+
 def test_what_has_no_place_is_named_within_the_bound(
     cluster: Any,  # noqa: ANN401
     model: Path,
