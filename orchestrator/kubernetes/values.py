@@ -35,7 +35,7 @@ class Mesh(_Values):
     )
     insecure: bool = Field(False, description="let anybody in whom the NetworkPolicy lets through")
     port: int = Field(7400, ge=1024, le=65535)
-    host: str = Field("0.0.0.0", description="address to listen at; [::] on IPv6")  # noqa: S104
+    host: str = Field("0.0.0.0", description="address to listen at; [::] on IPv6")  # noqa: S104  # nosec B104
 
 
 class ApiKey(_Values):

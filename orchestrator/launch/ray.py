@@ -1,4 +1,4 @@
-"""The Ray launcher: Ray places and restarts nothing by itself; the supervisor decides, actors do.
+"""The Ray launcher: Ray decides where a process runs, the supervisor whether it does.
 
 Each verifier and drafter is kept by an actor in a bundle of one placement group. When a node is lost, Ray finds its
 bundles another place, the supervisor hears that the processes ended, and starts them again there.

@@ -80,6 +80,7 @@ class Pod:
     def wait_ready(self) -> None:
         until(lambda: self.ready or self.process.poll() is not None, f"{self.name} is ready")
         assert self.process.poll() is None, self.log.read_text()
+        self._cluster.publish()
 
     def end(self) -> int:
         """As Kubernetes ends a pod: the hook, SIGTERM, its time, SIGKILL. The exit code."""

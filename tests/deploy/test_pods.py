@@ -59,6 +59,13 @@ def test_ports_are_those_that_processes_listen_at(found: Found, tmp_path: Path) 
             assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"
 
 
+def test_pods_may_listen_on_the_newer_protocol(tmp_path: Path) -> None:
+    found = tuple(manifests(FILES[0], **{"mesh.host": "[::]"}))
+    front: Any = child(found, "front", tmp_path).config
+    drafter: Any = child(found, "drafter", tmp_path).config
+    assert (front.host, drafter.bind) == ("::", "tcp://[::]:7400")
+
+
 def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
     found: Found, tmp_path: Path
 ) -> None:

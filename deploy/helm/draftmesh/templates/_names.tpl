@@ -42,7 +42,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* What the roles read: the values under `config`, and what only the chart can know. */}}
 {{- define "draftmesh.config" -}}
 {{- $mesh := ternary (dict "insecure" true) (dict "keys" "/etc/draftmesh/keys") .Values.mesh.insecure -}}
-{{- $own := dict "host" "0.0.0.0" "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) -}}
+{{- $own := dict "host" (.Values.mesh.host | trimAll "[]") "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) -}}
 {{- mustMergeOverwrite (deepCopy .Values.config) $own | toYaml -}}
 {{- end -}}
 
