@@ -22,10 +22,12 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="Models by name.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+render_app = typer.Typer(help="A service as others run it.", no_args_is_help=True)
 keys_app = typer.Typer(help="Who may speak on the mesh.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
+app.add_typer(render_app, name="render")
 app.add_typer(bench_app, name="bench")
 
 Target = Annotated[str | None, typer.Option(help="Name, folder or hub id of the model to serve.")]
@@ -62,6 +64,10 @@ SpeculativeConfig = Annotated[
 OtlpTraces = Annotated[
     str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
 ]
+Launcher = Annotated[str | None, typer.Option(help="Who starts the processes: local or ray.")]
+Placement = Annotated[
+    str | None, typer.Option(help="On a Ray cluster: spread, pack or strict-spread.")
+]
 MeshKeys = Annotated[
     Path | None, typer.Option(help="Folder of keys: only nodes that it allows get in.")
 ]
@@ -95,6 +101,8 @@ def up(
     otlp_traces_endpoint: OtlpTraces = None,
     mesh_keys: MeshKeys = None,
     insecure_mesh: InsecureMesh = None,
+    launcher: Launcher = None,
+    placement: Placement = None,
     config: File = None,
 ) -> None:
     """Start a service here and keep it until Ctrl-C."""
@@ -112,6 +120,8 @@ def up(
         "host": host,
         "port": port,
         "otlp_traces_endpoint": otlp_traces_endpoint,
+        "launcher": launcher,
+        "ray": {"placement": placement},
         "mesh": {"keys": mesh_keys, "insecure": insecure_mesh},
         "front": {
             "api_key": api_key,
@@ -127,6 +137,33 @@ def up(
         return up(load(merged(flags, speculative_config or ()), config))
 
     end(run)
+
+
+@app.command()
+def run(
+    role: Annotated[str, typer.Argument(help="front, verifier or drafter.")],
+    *,
+    name: Annotated[str, typer.Option(help="What this node is called; else as its host.")] = "",
+    bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",
+    dial: Annotated[
+        list[str] | None,
+        typer.Option(help="Mesh address of peers; a host name may stand for several."),
+    ] = None,
+    config: File = None,
+) -> None:
+    """Become one process of a service, in a container or under a supervisor of its own."""
+
+    def start() -> int:
+        import socket
+
+        from orchestrator.commands.run import run
+        from orchestrator.launch.plan import Place
+        from orchestrator.settings import load
+
+        place = Place(name or socket.gethostname(), bind, tuple(dial or ()))
+        return run(role, place, load({}, config))
+
+    end(start)
 
 
 @app.command()
@@ -249,6 +286,21 @@ def keys_allow(
     end(run)
 
 
+@keys_app.command("secret")
+def keys_secret(
+    name: Annotated[str, typer.Argument(help="What the Secret is called.")] = "draftmesh-mesh",
+    folder: KeyFolder = None,
+) -> None:
+    """This folder of keys as a Kubernetes Secret, to stdout: for `kubectl apply -f -`."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import secret
+
+        return secret(name, folder)
+
+    end(run)
+
+
 @keys_app.command("list")
 def keys_list(folder: KeyFolder = None) -> None:
     """Whose keys are let in."""
@@ -257,6 +309,23 @@ def keys_list(folder: KeyFolder = None) -> None:
         from orchestrator.commands.keys import listed
 
         return listed(folder)
+
+    end(run)
+
+
+@render_app.command("k8s")
+def render_k8s(
+    *,
+    url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
+    api_key: ApiKey = None,
+    config: File = None,
+) -> None:
+    """Values for the Helm chart, of a running service or of a configuration, to stdout."""
+
+    def run() -> int:
+        from orchestrator.commands.render import k8s
+
+        return k8s(url, api_key, config)
 
     end(run)
 

@@ -1,7 +1,7 @@
 """From the configuration of a service to the processes it consists of. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +9,7 @@ from drafter.config import DrafterConfig
 from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
-from orchestrator.launch.threads import Share, shares
+from orchestrator.launch.threads import LIGHT, Share, shares
 from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {
@@ -76,6 +76,36 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             for number in range(config.drafters)
         ),
     ]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one process stands that has a machine or a container for itself; its peers are started by others."""
+
+    name: str
+    bind: str = ""
+    """Its mesh address; empty: as the role has it."""
+    dials: tuple[str, ...] = ()
+
+
+def alone(
+    config: Config, role: str, place: Place, models: tuple[Path, Path | None], cores: int
+) -> Child:
+    """The one process of a role that has all the cores here; `models` are the folders of target and draft model."""
+    target, draft = models
+    counts = {"verifiers": 1, "drafters": int(role == "drafter")}
+    whole = config if role == "front" else config.model_copy(update=counts)
+    child = next(each for each in children(whole, target, draft, cores) if each.role == role)
+    wanted = _wanted_threads(config).get(role)
+    if role == "drafter" and config.method not in LIGHT:
+        share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
+        child = drafter(whole, 0, target, draft, share["verifier"])
+    changed: dict[str, object] = {"node_id": place.name}
+    if place.bind and "bind" in type(child.config).model_fields:
+        changed["bind"] = place.bind
+    if role in DIALS:
+        changed[f"{DIALS[role]}s"] = place.dials
+    return replace(child, config=child.config.model_copy(update=changed))
 
 
 def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
