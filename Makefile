@@ -2,6 +2,7 @@
 VENV   ?= .venv
 PYTHON ?= python3.11
 BIN    := $(VENV)/bin
+SEEDS  ?= 10000
 READY  := $(VENV)/.ready
 # Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
 QUIET  := OMP_NUM_THREADS=1
@@ -34,8 +35,8 @@ fmt: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-sim: $(READY) ## 1,000 simulated histories of a faulty cluster
-	$(QUIET) $(BIN)/python -m tests.sim --seeds 1000
+sim: $(READY) ## 10,000 simulated histories of a faulty cluster; in CI: make sim SEEDS=1000
+	$(QUIET) $(BIN)/python -m tests.sim --seeds $(SEEDS)
 
 bench: $(READY) ## the figures of docs/benchmarks.md, with short settings
 	$(BIN)/python -m tests.bench

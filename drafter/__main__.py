@@ -1,7 +1,10 @@
-"""The drafter process, and `drafter corpus`: documents for drafters that run."""
+"""The drafter process, and its tools: `drafter corpus`, `drafter dataset` and `drafter train`."""
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final
 
 from drafter.capabilities import TakesHidden, context, fingerprint
 from drafter.checkpoints.head import reads_hidden
@@ -20,13 +23,20 @@ from protocol.zmq_mesh import ZmqMesh
 
 log = logging.getLogger("drafter")
 
+TOOLS: Final[Mapping[str, str]] = {
+    "corpus": "drafter.corpus_cli",
+    "dataset": "drafter.dataset_cli",
+    "train": "drafter.train_cli",
+    "export": "drafter.export_cli",
+}
+"""Words that begin a tool's command line, and the modules whose `main` takes the rest of it."""
+
 
 def main() -> None:
-    """Serve verifiers until drained or stopped; `drafter corpus ...` is a tool of its own."""
-    if sys.argv[1:2] == ["corpus"]:
-        from drafter.corpus_cli import main as corpus  # noqa: PLC0415
-
-        corpus(sys.argv[2:])
+    """Serve verifiers until drained or stopped; the first word may name a tool instead."""
+    if tool := TOOLS.get("".join(sys.argv[1:2])):
+        run_tool: Callable[[list[str]], None] = import_module(tool).main
+        run_tool(sys.argv[2:])
         return
     config, supervised = arguments("drafter", DrafterConfig, sys.argv[1:])
     control = Control(supervised=supervised)

@@ -125,6 +125,11 @@ class DrafterConfig(BaseModel):
     mesh: MeshConfig = MeshConfig()
 
     @property
+    def samples(self) -> bool:
+        """Whether guesses of a model are drawn where a verifier takes laws."""
+        return self.draft_sample_method == "probabilistic"
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """Those that may draft."""
         return self.mixed if self.method == "mixed" else (self.method,)

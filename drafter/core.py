@@ -102,7 +102,7 @@ class DrafterCore:
         elif self._context and length >= self._context:
             text = f"{length} tokens, this drafter takes {self._context}"
             self._refuse(link, sync.request, sync.epoch, "context", text)
-        elif len(self) >= self._config.max_requests:
+        elif len(self) >= self._config.max_requests and not self._make_room(link, now):
             self._refuse(link, sync.request, sync.epoch, "full", f"{len(self)} mirrors are open")
         else:
             mirror = Mirror.open(link, sync)
@@ -112,6 +112,17 @@ class DrafterCore:
             self._hungry[mirror] = None
             self.record.opened(mirror, sync.trace, self.verifiers.get(link, ""), now)
             self._take_hidden(mirror, sync, now)
+
+    def _make_room(self, link: int, now: float) -> bool:
+        """A full drafter is shared: whoever has most mirrors gives its newest to one that even then has no more."""
+        most = max(self._mirrors.values(), key=len)
+        if len(most) < len(self._mirrors[link]) + 2:
+            return False
+        mirror = next(reversed(most.values()))
+        self._close(mirror, "shared", now)
+        text = "a verifier that has fewer mirrors here needs the place"
+        self._refuse(mirror.link, mirror.request, mirror.epoch, "full", text)
+        return True
 
     def _commit(self, link: int, commit: VerifyCommit, now: float) -> None:
         mirror = self._mirrors[link].get(commit.request)

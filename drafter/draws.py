@@ -1,5 +1,6 @@
 """How methods arrive at their guesses, for whoever decides which acceptance rule goes with them. Pure."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from drafter.config import DrafterConfig
@@ -13,9 +14,27 @@ class Manner(NamedTuple):
 
 
 DRAWN: Final = Manner("one by one", "largest")
+SAMPLERS: Final[Mapping[str, Manner]] = {
+    "standalone": DRAWN,
+    "eagle3": DRAWN,
+    "dflash": Manner("at once", "largest"),  # no slot sees what another drew
+    "dspark": Manner("one by one", "head"),  # what it is sure of may depend on the token before
+}
+"""Methods that draw where they are configured to, and how."""
 
 
 def manner(config: DrafterConfig) -> Manner:
     """Of the configured method, where a verifier takes laws."""
-    samples = config.method == "standalone" and config.draft_sample_method == "probabilistic"
-    return DRAWN if samples or config.method == "drawn" else Manner()
+    parts = config.methods
+    drawn = {
+        DRAWN if part == "drawn" else SAMPLERS[part]
+        for part in parts
+        if part == "drawn" or (config.samples and part in SAMPLERS)
+    }
+    if not drawn:
+        return Manner()
+    if len(parts) == 1:
+        return drawn.pop()
+    # Whoever guesses next to others sees what they drew.
+    largest = any(each.confidence == "largest" for each in drawn)
+    return Manner("one by one", "largest" if largest else "head")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from protocol.errors import LocalError, PeerError
-from protocol.laws import Law, one_row
+from protocol.laws import Law, certain, one_row
 from protocol.messages import DraftSync, DraftTailStream, Sampling, VerifyCommit
 
 
@@ -97,11 +97,13 @@ class Mirror:
     def extend(
         self, tokens: Sequence[int], confidences: Sequence[float], laws: Sequence[Law] = ()
     ) -> None:
-        """Append guesses; fewer than were asked for means that there are no more for now."""
+        """Append guesses, all with their laws or none; those that were not drawn count as certain beside drawn ones."""
+        if laws and len(laws) != len(tokens):
+            raise LocalError(f"{len(laws)} laws for {len(tokens)} guesses")
+        if laws and not self.laws:
+            self.laws.extend(map(certain, self.line[self.base :]))
         if laws or self.laws:
-            if len(self.laws) + len(laws) != len(self.line) - self.base + len(tokens):
-                raise LocalError("a guess without a law among guesses that have one")
-            self.laws.extend(laws)
+            self.laws.extend(laws or map(certain, tokens))
         self.line.extend(tokens)
         self.confidences.extend(confidences)
 

@@ -37,6 +37,7 @@ class DrafterNode:
         match command:
             case Drain():
                 self.core.draining = True
+                self.endpoint.heartbeat = self.core.heartbeat()  # said at once
             case Stop():
                 self.stopped = True
             case Peers():

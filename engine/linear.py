@@ -39,10 +39,12 @@ class Packed:
     """oneDNN's blocked weights: without them bfloat16 weights are blocked anew at every product.
 
     Sums are kept in float32 and rounded once, after whatever is fused to the end. The operators are
-    those that torch's own compiler emits for CPUs; there is no public name for them.
+    those that torch's own compiler emits for CPUs; there is no public name for them. Blocks for more `tokens` are
+    faster for so many, and a token's bits then depend on its batch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int = PACKED_FOR) -> None:
+        self._tokens = tokens
         self._reorder = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001
         self._unary = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
         self._binary = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001
@@ -55,7 +57,7 @@ class Packed:
         )
 
     def plain(self, weight_OI: Tensor, bias_O: Tensor | None) -> Linear:
-        blocks, product = self._reorder(weight_OI, PACKED_FOR), self._unary
+        blocks, product = self._reorder(weight_OI, self._tokens), self._unary
 
         def apply(x_TI: Tensor) -> Tensor:
             y_TO: Tensor = product(x_TI, blocks, bias_O, "none", [], "")
@@ -64,8 +66,8 @@ class Packed:
         return apply
 
     def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
-        blocks, product = self._reorder(weight_OI, PACKED_FOR), self._binary
-        narrows = weight_OI.shape[0] < weight_OI.shape[1]
+        blocks, product = self._reorder(weight_OI, self._tokens), self._binary
+        narrows = self._tokens == PACKED_FOR and weight_OI.shape[0] < weight_OI.shape[1]
 
         def apply(x_TI: Tensor, y_TO: Tensor) -> Tensor:
             if narrows and x_TI.shape[0] > NARROWING_TOKENS:
@@ -81,7 +83,7 @@ class Packed:
         return apply
 
     def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
-        gate, up = self._reorder(gate_OI, PACKED_FOR), self._reorder(up_OI, PACKED_FOR)
+        gate, up = (self._reorder(each, self._tokens) for each in (gate_OI, up_OI))
         unary, binary = self._unary, self._binary
         gate_O, up_O = (None, None) if biases_2O is None else biases_2O.unbind()
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.bench.cli import app as bench_app
+from orchestrator.dotted import spelled
 from orchestrator.ending import EXIT_CODES, end
 from orchestrator.operate import Output, example, register
 
@@ -23,10 +24,12 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="Models by name.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration.", no_args_is_help=True)
+render_app = typer.Typer(help="A service as others run it.", no_args_is_help=True)
 keys_app = typer.Typer(help="Who may speak on the mesh.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(keys_app, name="keys")
+app.add_typer(render_app, name="render")
 app.add_typer(bench_app, name="bench")
 register(app)
 
@@ -41,6 +44,9 @@ Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
 Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
+Planner = Annotated[
+    str | None, typer.Option(help="What decides how many draft tokens are verified.")
+]
 Overlap = Annotated[
     str | None, typer.Option(help="on: drafters run ahead; off: draft, verify, draft, in turn.")
 ]
@@ -55,10 +61,15 @@ SpecMetrics = Annotated[
     typer.Option(help="none, summary or detailed: what answers tell of speculation."),
 ]
 SpeculativeConfig = Annotated[
-    str | None, typer.Option(help="As vLLM takes it: a JSON object; see docs/api.md.")
+    list[str] | None,
+    typer.Option(help="As vLLM takes it: a JSON object, or KEY after a dot; see docs/api.md."),
 ]
 OtlpTraces = Annotated[
     str | None, typer.Option(help="URL of an OpenTelemetry collector for traces.")
+]
+Launcher = Annotated[str | None, typer.Option(help="Who starts the processes: local or ray.")]
+Placement = Annotated[
+    str | None, typer.Option(help="On a Ray cluster: spread, pack or strict-spread.")
 ]
 MeshKeys = Annotated[
     Path | None, typer.Option(help="Folder of keys: only nodes that it allows get in.")
@@ -93,6 +104,7 @@ def up(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     overlap: Overlap = None,
     host: Host = None,
     port: Port = None,
@@ -102,6 +114,8 @@ def up(
     otlp_traces_endpoint: OtlpTraces = None,
     mesh_keys: MeshKeys = None,
     insecure_mesh: InsecureMesh = None,
+    launcher: Launcher = None,
+    placement: Placement = None,
     config: File = None,
 ) -> None:
     """Start a service here and keep it until Ctrl-C, or in the background until `down`."""
@@ -114,10 +128,13 @@ def up(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
         "overlap": overlap,
         "host": host,
         "port": port,
         "otlp_traces_endpoint": otlp_traces_endpoint,
+        "launcher": launcher,
+        "ray": {"placement": placement},
         "mesh": {"keys": mesh_keys, "insecure": insecure_mesh},
         "front": {
             "api_key": api_key,
@@ -130,7 +147,7 @@ def up(
         from orchestrator.settings import load
         from orchestrator.speculative import merged
 
-        settings = load(merged(flags, speculative_config), config)
+        settings = load(merged(flags, speculative_config or ()), config)
         if detach:
             from orchestrator.commands.detach import up_detached
 
@@ -138,6 +155,33 @@ def up(
         return up(settings, served_to)
 
     end(run)
+
+
+@app.command()
+def run(
+    role: Annotated[str, typer.Argument(help="front, verifier or drafter.")],
+    *,
+    name: Annotated[str, typer.Option(help="What this node is called; else as its host.")] = "",
+    bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",
+    dial: Annotated[
+        list[str] | None,
+        typer.Option(help="Mesh address of peers; a host name may stand for several."),
+    ] = None,
+    config: File = None,
+) -> None:
+    """Become one process of a service, in a container or under a supervisor of its own."""
+
+    def start() -> int:
+        import socket
+
+        from orchestrator.commands.run import run
+        from orchestrator.launch.plan import Place
+        from orchestrator.settings import load
+
+        place = Place(name or socket.gethostname(), bind, tuple(dial or ()))
+        return run(role, place, load({}, config))
+
+    end(start)
 
 
 @app.command(
@@ -162,6 +206,7 @@ def generate(
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
+    planner: Planner = None,
     config: File = None,
 ) -> None:
     """Stream an answer from a running service, else from one that is started for it."""
@@ -173,11 +218,12 @@ def generate(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
+        "verifier": {"planner": {"name": planner}},
     }
 
     def run() -> int:
         from orchestrator.commands.generate import Wish, ask_new, ask_running
-        from orchestrator.settings import load
+        from orchestrator.settings import given, load
 
         wish = Wish(
             prompt,
@@ -187,7 +233,7 @@ def generate(
             seed=seed,
             api_key=api_key,
         )
-        own = any(value is not None for value in flags.values()) or config is not None
+        own = bool(given(flags)) or config is not None
         answered = None if own and not url else ask_running(wish, url)
         return ask_new(wish, load(flags, config)) if answered is None else answered
 
@@ -274,6 +320,21 @@ def keys_allow(
     end(run)
 
 
+@keys_app.command("secret")
+def keys_secret(
+    name: Annotated[str, typer.Argument(help="What the Secret is called.")] = "draftmesh-mesh",
+    folder: KeyFolder = None,
+) -> None:
+    """This folder of keys as a Kubernetes Secret, to stdout: for `kubectl apply -f -`."""
+
+    def run() -> int:
+        from orchestrator.commands.keys import secret
+
+        return secret(name, folder)
+
+    end(run)
+
+
 @keys_app.command("list")
 def keys_list(folder: KeyFolder = None) -> None:
     """Whose keys are let in."""
@@ -286,9 +347,59 @@ def keys_list(folder: KeyFolder = None) -> None:
     end(run)
 
 
+@render_app.command("k8s")
+def render_k8s(
+    *,
+    url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
+    api_key: ApiKey = None,
+    config: File = None,
+) -> None:
+    """Values for the Helm chart, of a running service or of a configuration, to stdout."""
+
+    def run() -> int:
+        from orchestrator.commands.render import k8s
+
+        return k8s(url, api_key, config)
+
+    end(run)
+
+
+@app.command()
+def economics(
+    *,
+    acceptance: Annotated[
+        float, typer.Option(min=0, max=1, help="How often a draft is kept.")
+    ] = 0.7,
+    ratio: Annotated[float, typer.Option(min=0, help="A draft step, in target steps.")] = 0.165,
+    drafts: Annotated[int, typer.Option(min=0, max=256, help="Draft tokens a round.")] = 3,
+    saturation: Annotated[
+        float, typer.Option(min=1, help="Tokens of a step up to which it costs the same.")
+    ] = 295.0,
+    table: Annotated[
+        Path | None, typer.Option(help="A cost table of `verifier profile`, instead of that.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
+) -> None:
+    """When speculation pays: speedup, break-even, and chain against parallel drafting."""
+
+    def run() -> int:
+        from orchestrator.commands.economics import economics as tell
+
+        return tell(
+            acceptance=acceptance,
+            ratio=ratio,
+            drafts=drafts,
+            saturation=saturation,
+            table=table,
+            plot=plot,
+        )
+
+    end(run)
+
+
 def main() -> None:
     """The console script `orchestrator`."""
-    app(prog_name="orchestrator")
+    app(args=spelled(sys.argv[1:]), prog_name="orchestrator")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from drafter.config import DrafterConfig
 from drafter.draws import manner
 from drafter.proposers import PROPOSERS
 from orchestrator.front.config import FrontConfig
+from orchestrator.ray_config import RayConfig
 from protocol.config import LinkConfig, MeshConfig
 from verifier.config import FeaturesConfig, VerifierConfig
 from verifier.exactness import Confidence, Draws, Kind, judged
@@ -21,6 +22,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "bind": "the launcher",
         "drafters": "the launcher",
         "model": "`target`",
+        "drafts": "`method`",
         "dtype": "`dtype`",
         "trust_remote_code": "`trust_remote_code`",
         "link": "`link`",
@@ -93,7 +95,10 @@ class Config(BaseModel):
     otlp_traces_endpoint: str = Field(
         "", description="URL of an OTLP collector; empty: as the OTEL_ variables say, if they do"
     )
-    launcher: str = Field("local", description="who starts the processes")
+    launcher: str = Field(
+        "local", description="who starts the processes: local or ray; ray too if RAY_ADDRESS is set"
+    )
+    ray: RayConfig = RayConfig()
     verifier: VerifierConfig = VerifierConfig(model=Path())
     drafter: DrafterConfig = DrafterConfig()
     front: FrontConfig = FrontConfig(model=Path(), name="")

@@ -41,6 +41,11 @@ class Law:
         return self.values / np.float64(self.total)
 
 
+def certain(token: int) -> Law:
+    """That of a guess that was not drawn: nothing else was possible."""
+    return Law(np.array([token], dtype="<i4"), np.ones(1, dtype="<f4"))
+
+
 def pack(laws: Sequence[Law]) -> tuple[Tensor, Tensor]:
     """Ids int32 [T, K] and values float32 [T, K]; a shorter law is filled up with values of 0, which mean nothing."""
     width = max(len(law.ids) for law in laws)

@@ -111,6 +111,7 @@ class Channel:
         "link",
         "read",
         "said_at",
+        "said_state",
         "sent",
         "sizes",
         "trip",
@@ -134,6 +135,7 @@ class Channel:
         self.unsaid_bytes = 0  # their bytes
         self.heard_at = now
         self.said_at = now
+        self.said_state = Heartbeat().state  # nothing else was heard of this side yet
         self.trip = RoundTrip(now)
 
     @property
@@ -396,6 +398,7 @@ def no_link(link: int) -> Outgoing:
 
 
 def _beat(channel: Channel, config: LinkConfig, heartbeat: Heartbeat, now: float) -> list[Outgoing]:
-    if not channel.beat_due(config, now):
+    if not channel.beat_due(config, now) and heartbeat.state == channel.said_state:
         return []
+    channel.said_state = heartbeat.state
     return [channel.stamp(Kind.BEAT, (channel.trip.stamp(heartbeat, now),), now)]

@@ -3,6 +3,7 @@
 Each side only ever subtracts times of its own clock; what it hears of the other's is sent back as it came.
 """
 
+from collections import deque
 from typing import Final
 
 from msgspec import structs
@@ -10,21 +11,29 @@ from msgspec import structs
 from protocol.messages import Heartbeat
 
 SMOOTHING: Final = 0.25
+RECENT: Final = 8
+"""Answers whose shortest is the way itself: what made the others longer was work at its ends."""
 LONGEST: Final = 60.0
 """Seconds: whoever claims that a beat was longer under way is not believed."""
 MICRO: Final = 1_000_000
 
 
 class RoundTrip:
-    """One link's; `seconds` is None until an answer came."""
+    """One link's; `seconds`, smoothed, is None until an answer came."""
 
-    __slots__ = ("_echo", "_heard_at", "said_at", "seconds")
+    __slots__ = ("_echo", "_heard_at", "_recent", "said_at", "seconds")
 
     def __init__(self, now: float) -> None:
         self.seconds: float | None = None
         self.said_at = now
         self._echo = 0
         self._heard_at = now
+        self._recent: deque[float] = deque(maxlen=RECENT)
+
+    @property
+    def shortest(self) -> float:
+        """The shortest of the last few; 0 until an answer came."""
+        return min(self._recent, default=0.0)
 
     def stamp(self, heartbeat: Heartbeat, now: float) -> Heartbeat:
         """The heartbeat as it is said now."""
@@ -42,6 +51,7 @@ class RoundTrip:
         if not -LONGEST <= seconds <= LONGEST:
             return
         seconds = max(0.0, seconds)  # what was rounded may fall below
+        self._recent.append(seconds)
         if self.seconds is None:
             self.seconds = seconds
         else:

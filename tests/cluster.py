@@ -43,7 +43,7 @@ from verifier.core import VerifierCore
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 from verifier.reading import capture, projection
 from verifier.text import StreamDetokenizer, load_tokenizer
 from verifier.worker import EngineWorker

@@ -1,12 +1,12 @@
 """Tiny random draft heads for the byte-level target of `tests/models.py`, written with the names that are published."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 HIDDEN: Final = 64
@@ -283,10 +283,27 @@ def speculators_dflash(folder: Path, *, seed: int = 9, vocab: int = 120) -> Path
     return write(folder, _speculators("dflash", draft_vocab_size=vocab), tensors)
 
 
-def speculators_dspark(folder: Path, *, seed: int = 10, kind: str = "rnn", **said: Any) -> Path:
+def speculators_dspark(
+    folder: Path, *, seed: int = 10, kind: str = "rnn", vocab: int = VOCAB, **said: Any
+) -> Path:
     make = Maker(seed)
-    tensors = _blocks(make, states=2) | _sequential(make, kind, VOCAB)
+    tensors = _blocks(make, states=2) | _sequential(make, kind, vocab)
+    if vocab != VOCAB:
+        tensors |= make.small_vocabulary(vocab) | {"lm_head.weight": make.matrix(vocab, HIDDEN)}
     config = _speculators(
-        "dspark", draft_vocab_size=VOCAB, block_size=7, markov_rank=8, markov_head_type=kind, **said
+        "dspark", draft_vocab_size=vocab, block_size=7, markov_rank=8, markov_head_type=kind, **said
     )
     return write(folder, config, tensors)
+
+
+def speaks(folder: Path, tokens: Sequence[int]) -> Path:
+    """Let a head with a small vocabulary of this size know these tokens, and prefer none of them by much."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    chosen = torch.tensor(sorted(tokens))
+    assert tensors["d2t"].shape == chosen.shape
+    tensors["d2t"] = chosen - torch.arange(len(chosen))
+    tensors["t2d"] = torch.zeros(VOCAB, dtype=torch.bool).index_fill(0, chosen, True)
+    tensors["lm_head.weight"] *= 0.5
+    save_file(tensors, file)
+    return folder

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.pages import PagePool
 from protocol.endpoint import Endpoint
@@ -22,19 +21,25 @@ from verifier.admission import Admission
 from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
-from verifier.exactness import faults
+from verifier.exactness import faults, planner
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
+from verifier.keeping import Keeper
 from verifier.lending import Loan
 from verifier.node import VerifierNode
-from verifier.planner import PLANNERS
+from verifier.profiling import hardware, place
+from verifier.traces import Traces
 from verifier.vetting import Vetting
 
 log = logging.getLogger("verifier")
 
 
 def main() -> None:
-    """Load the target, bind the mesh, serve until drained or stopped."""
+    """Load the target, bind the mesh, serve until drained or stopped; or `profile`: measure what steps cost."""
+    if sys.argv[1:2] == ["profile"]:
+        config, _ = arguments("verifier profile", VerifierConfig, sys.argv[2:])
+        _profile(config)
+        return
     config, supervised = arguments("verifier", VerifierConfig, sys.argv[1:])
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
@@ -45,6 +50,15 @@ def main() -> None:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
         serve(config, control, node)
+
+
+def _profile(config: VerifierConfig) -> None:
+    from verifier.measuring import profile  # noqa: PLC0415  # seconds: `--help` must answer at once
+
+    try:
+        profile(config)
+    except (EngineError, OSError) as error:
+        fail(str(error))
 
 
 def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
@@ -59,59 +73,41 @@ def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
         node.close()
 
 
-def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode:
-    """A verifier on ZeroMQ with the real engine, ready to take turns."""
-    import torch  # noqa: PLC0415  # seconds: the parent hears `loading` first
-
-    from engine.constants import Constants  # noqa: PLC0415
-    from engine.features import bytes_per_slot, made_by  # noqa: PLC0415
-    from engine.models.config import ModelConfig  # noqa: PLC0415
-    from engine.paced import PacedEngine  # noqa: PLC0415
-    from engine.runner import Engine, bytes_per_page  # noqa: PLC0415
-    from engine.weights import fingerprint  # noqa: PLC0415
-    from verifier.reading import capture, projection  # noqa: PLC0415
-    from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
-    from verifier.worker import EngineWorker  # noqa: PLC0415
-
+def vet(config: VerifierConfig) -> None:
+    """Refuse settings that do not go together, and warn of those that change the law of the output."""
     for fault in faults(config):
         raise LocalError(fault)
     if label := lossy(config):
         log.warning("the output does not follow the target's law: %s", label)
-    torch.set_num_threads(config.threads)
-    model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
-    dtype: Dtype = config.dtype
-    kept = projection(config.features)
-    width = kept.width if kept else len(config.features.states) * model.hidden
-    pages = config.kv_bytes // (
-        bytes_per_page(model, config.page_size, dtype)
-        + config.page_size * bytes_per_slot(width, config.features.dtype)
-    )
-    longest = min(config.context or model.positions, pages * config.page_size)
-    engine_config = EngineConfig(
-        pages=pages,
-        max_context=longest,
-        dtype=dtype,
-        page_size=config.page_size,
-        attention=config.attention,
-        implementation=config.implementation,
-        trust_remote_code=config.trust_remote_code,
-    )
-    target = Engine.load(config.model, engine_config)
-    rows = capture(target, config.features, kept)
-    engine = PacedEngine(target, config.threads)
-    engine.warm_up()
+
+
+def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode:
+    """A verifier on ZeroMQ with the real engine, ready to take turns."""
+    from engine.constants import Constants  # noqa: PLC0415  # seconds: the parent hears `loading` first
+    from engine.features import made_by  # noqa: PLC0415
+    from verifier.loading import load  # noqa: PLC0415
+    from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
+    from verifier.worker import EngineWorker  # noqa: PLC0415
+
+    vet(config)
+    loaded = load(config)
+    model, pages, longest, rows = loaded.model, loaded.pages, loaded.longest, loaded.rows
+    weights = loaded.weights
     tokenizer = load_tokenizer(config.model)
     vocabulary = min(model.vocab, tokenizer.get_vocab_size())
-    weights = fingerprint(config.model)
     constants = Constants(config.model, weights) if rows else None
     log.info("target %s weights %s, %d pages, context %d", config.model, weights, pages, longest)
+    plan, machine = planner(config), hardware()
+    traces = Traces() if config.planner.trace else None
+    table = config.planner.budget.table or place(config, weights, machine)
     core = VerifierCore(
         config,
         Admission(longest, vocabulary, frozenset(model.eos_ids), config.rule),
         PagePool(pages, config.page_size),
-        PLANNERS[config.planner.name](config.planner),
+        plan,
         lambda: StreamDetokenizer(tokenizer),
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
+        traces=traces,
         loan=Loan(weights, constants.length, constants.read) if constants else None,
     )
     identity = Identity(
@@ -130,10 +126,11 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     return VerifierNode(
         core,
         endpoint,
-        EngineWorker(engine, make(config)),
+        EngineWorker(loaded.engine, make(config)),
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),
+        keeper=Keeper(plan, table, machine, traces, config.planner.trace),
     )
 
 

@@ -1,11 +1,104 @@
 """What an operator may set about a verifier."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from protocol.config import LinkConfig, MeshConfig
+
+
+class SlotConfig(BaseModel):
+    """Planner `schedule`: what it does from one batch size up to the next slot's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lengths: tuple[Annotated[int, Field(ge=0, le=256)], ...] = Field(
+        min_length=1, description="draft lengths to choose from, rising"
+    )
+    smoothing: float = Field(0.2, gt=0, le=1, description="weight of the newest batch")
+    every: int = Field(5, ge=1, description="batches between two decisions")
+    warm_up: int = Field(10, ge=0, description="batches before the first decision")
+    down: float = Field(0.0, description="added to what acceptance must fall to for a step down")
+    up: float = Field(0.0, description="added to what acceptance must exceed for a step up")
+    ceiling: float = Field(0.0, ge=0, description="longest length for a token accepted; 0: none")
+    probe_every: int = Field(
+        200, ge=1, description="batches at length 0 before the next length is tried"
+    )
+
+    @field_validator("lengths")
+    @classmethod
+    def _rise(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if any(later <= earlier for earlier, later in pairwise(lengths)):
+            raise ValueError("lengths must rise")
+        return lengths
+
+
+class ScheduleConfig(BaseModel):
+    """Planner `schedule`: a slot for each batch size."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    slots: dict[Annotated[int, Field(ge=1)], SlotConfig] = Field(
+        default_factory=lambda: {
+            1: SlotConfig(lengths=(1, 3, 7), down=-0.25),
+            8: SlotConfig(lengths=(0, 1, 3)),
+            32: SlotConfig(lengths=(0, 1)),
+            64: SlotConfig(lengths=(0,)),
+        },
+        min_length=1,
+        description="by the smallest batch size they are for",
+    )
+
+
+class HistoryConfig(BaseModel):
+    """Planner `history`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    first: int = Field(5, ge=1, le=256, description="draft length of a request's first round")
+
+
+class FailFastConfig(BaseModel):
+    """Planner `failfast`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chunk: int = Field(10, ge=1, le=256, description="tokens that are taken or left together")
+    least: float = Field(0.45, ge=0, le=1, description="a confidence below it ends the window")
+
+
+class LibraSpecConfig(BaseModel):
+    """Planner `libraspec`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    alpha: float = Field(
+        2.0, gt=0, le=100, description="tokens a token expected to be kept is worth"
+    )
+    block: int = Field(10, ge=1, le=256, description="tokens that a drafter makes at once")
+    most: int = Field(60, ge=1, le=256, description="longest window; `draft_length` bounds it too")
+
+
+class BudgetConfig(BaseModel):
+    """Planner `budget`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: Path | None = Field(
+        None, description="cost table; else the cache's for this machine and model"
+    )
+    least: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="a request whose drafts bring fewer tokens a round goes without a drafter",
+    )
+    probe_steps: int = Field(12, ge=4, description="steps of a trial: of drafts, or of none")
+    probe_every: int = Field(
+        150, ge=8, description="steps between trials; doubles, to 16 times that, while they fail"
+    )
 
 
 class PlannerConfig(BaseModel):
@@ -22,6 +115,16 @@ class PlannerConfig(BaseModel):
         True,
         description="drafters run ahead of the window that is verified; off: one window, then its verdict",
     )
+    careful: bool = Field(
+        False,
+        description="whether no token may decide about itself; rules that use laws set it themselves",
+    )
+    trace: Path | None = Field(None, description="file that rounds are recorded in, for the bench")
+    schedule: ScheduleConfig = ScheduleConfig()
+    history: HistoryConfig = HistoryConfig()
+    failfast: FailFastConfig = FailFastConfig()
+    libraspec: LibraSpecConfig = LibraSpecConfig()
+    budget: BudgetConfig = BudgetConfig()
 
 
 class SchedulerConfig(BaseModel):
@@ -81,6 +184,19 @@ class SyntheticConfig(BaseModel):
     )
 
 
+class DraftsConfig(BaseModel):
+    """What may be taken for granted of the drafters: see `verifier/exactness.py`. The defaults hold for any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    draws: Literal["one by one", "at once"] = Field(
+        "one by one", description="how guesses are drawn, where they are"
+    )
+    confidence: Literal["none", "token", "largest", "head"] = Field(
+        "token", description="what is said of how sure a drafter is of them"
+    )
+
+
 class VerifierConfig(BaseModel):
     """One verifier process."""
 
@@ -97,6 +213,7 @@ class VerifierConfig(BaseModel):
     slice: int = Field(
         64, ge=1, le=1024, description="tokens that a drafter may draw a guess from, at most"
     )
+    drafts: DraftsConfig = DraftsConfig()
     threshold: ThresholdConfig = ThresholdConfig()
     synthetic: SyntheticConfig = SyntheticConfig()
     attention: str = Field("sdpa", description="a name in the table of attention backends")

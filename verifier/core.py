@@ -35,10 +35,11 @@ from verifier.generation import Generation
 from verifier.hidden import Hidden
 from verifier.lending import Lending, Loan
 from verifier.matcher import Compiled, Unchecked
-from verifier.planner import Planner
+from verifier.planner import Outcome, Planner, Seen
 from verifier.record import Record
 from verifier.scheduler import Scheduler
 from verifier.step import Round, Step, Verdict, Work
+from verifier.traces import Traces
 
 
 class VerifierCore:
@@ -56,6 +57,7 @@ class VerifierCore:
         detokenizer: Callable[[], Detokenizer],
         *,
         hidden: Hidden | None = None,
+        traces: Traces | None = None,
         loan: Loan | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
@@ -70,6 +72,9 @@ class VerifierCore:
         self.draining = False
         self._admission = admission
         self._detokenizer = detokenizer
+        self._planner = planner
+        self._traces = traces
+        self._ended: float | None = None  # the last step, if nothing was idle since
         self._generations: dict[int, Generation] = {}
         self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
         self._outbox: Outbox[Generation] = Outbox()
@@ -108,7 +113,7 @@ class VerifierCore:
             case Refuse(request=int(request)):
                 self.drafting.refused(link, message, self._generations.get(request), now)
             case Heartbeat() | Report():
-                self.drafting.heard(link, message)
+                self.drafting.heard(link, message, self._generations.values(), now)
             case _:
                 self.counters["messages_unexpected"] += 1
 
@@ -182,15 +187,29 @@ class VerifierCore:
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
             self._end(generation, "abort", now, "deadline")
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
+        self.drafting.wake(self.scheduler.running)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
         step = self.scheduler.plan()
+        if step is None:
+            self._ended = None
+        elif self._traces is not None:
+            self._traces.planned(self._decoding(step), self._planner.choice.reason)
         self.record.planned(self.scheduler.admitted, self.scheduler.preempted, now)
         return step
+
+    def _decoding(self, step: Step) -> list[Generation]:
+        """Choices whose row is a window: the anchor and drafts."""
+        return [
+            self._generations[work.request]
+            for work in step.rows
+            if work.draws and len(work.tokens) == 1 + work.drafts
+        ]
 
     def settle(self, step: Step, verdicts: list[Verdict], started: float, now: float) -> None:
         """Commit the verdicts of a step, in order."""
         self.scheduler.chunking.measured(step.tokens, now - started)
+        parts: list[Seen] = []
         for work, verdict in zip(step.rows, verdicts, strict=True):
             generation = self._generations.get(work.request)
             if generation is None or generation.sequence is None:
@@ -198,26 +217,46 @@ class VerifierCore:
             generation.sequence.computed = work.start + len(work.tokens)
             generation.score(work, verdict)
             if work.draws:
-                self._commit(generation, work, verdict, started, now)
+                part = self._commit(generation, work, verdict, started, now)
+                if len(work.tokens) == 1 + work.drafts:
+                    parts.append(_seen(work, part))
             else:
                 self.drafting.computed(generation)
             self.scheduler.pool.publish(generation.sequence, generation.line)
+        self._learn(step, parts, started, now)
         self.record.stepped(step, started, now)
         for generation in [each for each in self.scheduler.running if each.output.finish]:
             self._end(generation, generation.output.finish, now, generation.output.detail)
-        self.drafting.stepped(now)
+        self.drafting.stepped(started, now)
 
-    def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> None:
+    def _learn(self, step: Step, parts: list[Seen], started: float, now: float) -> None:
+        cycle = now - (started if self._ended is None else self._ended)
+        beside = step.tokens - sum(1 + each.drafted for each in parts)
+        emitted = sum(each.emitted for each in parts)
+        if parts:
+            self.record.ledger.chosen(
+                self._planner.choice, self.scheduler.drafts, emitted, now - started
+            )
+        self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
+        if self._traces is not None:
+            self._traces.stepped(len(parts), step.tokens, beside, now - started, cycle)
+        self._ended = now
+
+    def _commit(self, generation: Generation, work: Work, verdict: Verdict, *times: float) -> Round:
         assert generation.sequence is not None
         taken = generation.take(verdict)
         generation.count_round(work.drafts, verdict.accepted)
         why = self.drafting.why_plain(generation, work)
         part = Round(work.drafts, verdict.accepted, len(taken), why, *times)
         self.record.committed(generation, part)
+        if self._traces is not None:
+            self._traces.committed(generation, work.drafts, verdict.accepted, len(taken), plain=why)
+        self.drafting.judged(generation, part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
         self._outbox.news(generation.front, generation.id, generation)
         self.drafting.committed(generation, taken)
+        return part
 
     # --- endings ----------------------------------------------------------------------------------
 
@@ -229,6 +268,9 @@ class VerifierCore:
 
     def _forget(self, generation: Generation, reason: str, now: float) -> None:
         self.record.ended(generation, reason, now)
+        self._planner.forget(generation.id)
+        if self._traces is not None:
+            self._traces.ended(generation)
         self.drafting.unbind(generation, reason)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)
@@ -255,7 +297,9 @@ class VerifierCore:
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""
-        return self.record.ledger.facts(self.scheduler, self.drafting, self.counters)
+        return self.record.ledger.facts(
+            self.scheduler, self.drafting, self.counters, self._planner.errors
+        )
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._generations))
@@ -271,3 +315,7 @@ class VerifierCore:
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)
+
+
+def _seen(work: Work, part: Round) -> Seen:
+    return Seen(work.request, work.label, part.drafted, part.accepted, part.taken, work.confidences)

@@ -23,14 +23,23 @@ from verifier.generation import Binding, Generation
 from verifier.hidden import NOTHING, Hidden
 from verifier.planner import Planner
 from verifier.roster import Roster
-from verifier.step import Work
+from verifier.step import Round, Work
 from verifier.tail import DraftTail, Row
 
-PLAIN: Final = ("off", "prefill", "no_drafter", "waiting", "late", "no_tail", "no_room")
+PLAIN: Final = (
+    "off", "prefill", "no_drafter", "waiting", "late", "no_tail", "no_room", "rest", "waste",
+)  # fmt: skip
 """Why a round had no drafts: none are wanted, it was the end of a prompt, there is no drafter, none would take the
-request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room."""
+request now, the drafter has not answered yet, it had no guess, the limits of the request or the step left no room, the
+planner lets drafters rest, or found no guess worth its place."""
+NOT_ITS_PART: Final = frozenset({"off", "prefill", "no_room", "rest", "waste"})
+"""Reasons for a plain round that say nothing of the drafter."""
 REFUSALS: Final = ("unknown", "full", "context", "draining", "other", "stale")
 """Why drafters refused requests; stale: it was about a binding that is over."""
+TOO_LATE: Final = 16
+"""Rounds without an answer after which a drafter is too slow for a request, if another would take it..."""
+TOO_LONG: Final = 0.5
+"""...and seconds; twice as many each time that a request moved for this reason, so that it comes to rest somewhere."""
 STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
 """Why a row was dropped: it continues a line that was cut, it cannot be true, its request is over or bound anew."""
 
@@ -70,8 +79,19 @@ class Drafting:
                 generation.binding = None
                 self.unbindings["link"] += 1
 
-    def heard(self, link: int, message: Heartbeat | Report) -> None:
-        self.roster.heard(link, message)
+    def heard(
+        self,
+        link: int,
+        message: Heartbeat | Report,
+        generations: Iterable[Generation],
+        now: float,
+    ) -> None:
+        """What a drafter says of itself; what is bound to one that drains moves before it stops."""
+        self.roster.heard(link, message, now)
+        if isinstance(message, Heartbeat) and message.state == "draining":
+            for generation in generations:
+                if generation.binding and generation.binding.drafter.link == link:
+                    self._leave(generation, "draining", now)
 
     # --- bindings ---------------------------------------------------------------------------------
 
@@ -80,14 +100,15 @@ class Drafting:
         if not self._planner.wanted or not len(self.roster):
             return
         for generation in generations:
-            if generation.binding is not None:
+            if generation.binding is not None or not self._planner.ahead(generation.id):
                 continue
             drafter = self.roster.choose(len(generation.line), generation.waits, now)
             if drafter is None:
                 continue
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
-            generation.binding = Binding(drafter, generation.epoch, tail)
+            label = " ".join(filter(None, (drafter.method, generation.submit.adapter)))
+            generation.binding = Binding(drafter, generation.epoch, tail, label=label, heard_at=now)
             if self.hidden is not None:
                 generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
@@ -107,17 +128,58 @@ class Drafting:
             close = DraftClose(generation.id, binding.epoch, reason)
             self.outbox.note(binding.drafter.link, close)
 
+    def _leave(self, generation: Generation, reason: str, now: float) -> None:
+        """Unbind, and wait before it binds there again."""
+        binding = generation.binding
+        assert binding is not None
+        self.unbind(generation, reason)
+        generation.waits.refused(binding.drafter.link, reason, now)
+
+    def judged(self, generation: Generation, part: Round) -> None:
+        """A verdict on a choice: how much its drafter helped, and whether it is too slow to stay with."""
+        binding = generation.binding
+        if binding is None or part.plain in NOT_ITS_PART:
+            return
+        binding.drafter.gained(part.accepted)
+        if part.plain != "late":
+            binding.late, binding.heard_at = 0, part.now
+            return
+        binding.late += 1
+        patience = TOO_LONG * 2**generation.moves
+        if binding.late < TOO_LATE or part.now - binding.heard_at < patience:
+            return
+        able = self.roster.able(len(generation.line), generation.waits, part.now)
+        if any(each is not binding.drafter for each in able):
+            generation.moves += 1
+            self._leave(generation, "slow", part.now)
+
     def committed(self, generation: Generation, tokens: list[int]) -> None:
         """These tokens became final: the tail settles, the drafter will be told."""
         binding = generation.binding
         if binding is None:
             return
         binding.tail.commit(tokens)
+        if binding.told is not None and self._rests(generation, binding):
+            binding.held = True
+            return
         if binding.drafter.takes_length(len(generation.line)):
             self.outbox.news(binding.drafter.link, generation.id, generation)
         else:
             self.unbind(generation, "context")
             generation.waits.refused(binding.drafter.link, "context", 0.0)
+
+    def wake(self, generations: Iterable[Generation]) -> None:
+        """Tell the drafters of those that rest no longer what they missed, in one message each."""
+        for generation in generations:
+            binding = generation.binding
+            if binding is not None and binding.held and not self._rests(generation, binding):
+                binding.held = False
+                binding.woken = binding.tail.committed
+                self.committed(generation, [])
+
+    def _rests(self, generation: Generation, binding: Binding) -> bool:
+        """A drafter that reads hidden states is never left behind: its rows would pile up here."""
+        return not self._planner.ahead(generation.id) and not binding.drafter.needs
 
     def computed(self, generation: Generation) -> None:
         """More of its line was computed: a drafter that needs hidden states is sent them."""
@@ -140,8 +202,7 @@ class Drafting:
                 self._counters["rows_cut"] += 1
         except PeerError:
             self._counters["rows_faulty"] += 1
-            self.unbind(known, "fault")
-            known.waits.refused(link, "fault", now)
+            self._leave(known, "fault", now)
             return
         if binding.tail.answered and now < self._patient_until:
             binding.drafter.answered(in_time=True)
@@ -164,21 +225,31 @@ class Drafting:
             return "prefill"
         if not self._planner.wanted:
             return "off"
+        if not self._planner.ahead(generation.id):
+            return "rest" if len(self.roster) else "no_drafter"
         if (binding := generation.binding) is None:
             return "waiting" if len(self.roster) else "no_drafter"
-        if binding.tail.ahead:
-            return "no_room"
-        return "no_tail" if binding.tail.answered else "late"
+        return self._why_none(binding.tail)
+
+    def _why_none(self, tail: DraftTail) -> str:
+        if tail.ahead:
+            return "waste" if self._planner.choice.reason in {"waste", "worth"} else "no_room"
+        return "no_tail" if tail.answered else "late"
 
     @property
     def reports(self) -> list[Report]:
-        """The newest of each live drafter, under the name by which it is known here."""
-        return [each.report for each in self.roster if each.report is not None]
+        """The newest of each live drafter, by the name that it has here; of two of one name, the older's."""
+        found: dict[str, Report] = {}
+        for each in self.roster:
+            if each.report is not None:
+                found.setdefault(each.node_id, each.report)
+        return list(found.values())
 
     # --- patience -----------------------------------------------------------------------------------
 
-    def stepped(self, now: float) -> None:
+    def stepped(self, started: float, now: float) -> None:
         """A step ended: from now on, tails may be waited for as long as the planner has patience."""
+        self.roster.stepped(now - started)
         self._patient_until = now + self._planner.patience if self._planner.patience else 0.0
 
     def worth_waiting(self, running: Iterable[Generation], now: float) -> bool:
@@ -188,7 +259,7 @@ class Drafting:
         late = [
             each.binding.drafter
             for each in running
-            if each.binding is not None and each.todo == 1 and self._expects(each.binding)
+            if each.binding is not None and each.todo == 1 and self._expects(each, each.binding)
         ]
         if late and now < self._patient_until:
             if any(drafter.worth_waiting() for drafter in late):
@@ -199,7 +270,9 @@ class Drafting:
         self._patient_until = 0.0
         return False
 
-    def _expects(self, binding: Binding) -> bool:
+    def _expects(self, generation: Generation, binding: Binding) -> bool:
+        if not self._planner.ahead(generation.id):
+            return False
         return not binding.tail.answered and not self._planner.enough(len(binding.tail.ahead))
 
     @property
@@ -225,7 +298,7 @@ class Drafting:
         if binding is None:
             return
         output = generation.output.tokens
-        max_ahead = self._max_ahead(binding)
+        max_ahead = self._max_ahead(generation, binding)
         span = self.hidden.take(generation, binding) if self.hidden is not None else None
         start, rows = (span.start, NOTHING) if span is not None else (0, None)
         if binding.told is None:
@@ -262,11 +335,12 @@ class Drafting:
         binding.told = len(output)
         binding.tail.grant(max_ahead)
 
-    def _max_ahead(self, binding: Binding) -> int:
+    def _max_ahead(self, generation: Generation, binding: Binding) -> int:
         """A fixed bound would cap the speed at that many tokens a round trip: what is on its way is added."""
         tail = binding.tail
-        outstanding = tail.committed - tail.base if tail.base >= 0 else 0
-        wanted = self._planner.wanted + outstanding
+        known = max(tail.base, binding.woken)
+        outstanding = tail.committed - known if tail.base >= 0 else 0
+        wanted = self._planner.ahead(generation.id) + outstanding
         limit = binding.drafter.limits.max_ahead
         return min(wanted, limit) if limit else wanted
 

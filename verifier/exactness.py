@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from verifier.acceptance import RULES, Slices, lossy, rates, wanted
 from verifier.config import VerifierConfig
-from verifier.planner import PLANNERS, Looks
+from verifier.planner import Looks, Planner
+from verifier.planners import PLANNERS
 
 
 class Draws(StrEnum):
@@ -85,18 +86,25 @@ def judged(config: VerifierConfig, draws: Draws, confidence: Confidence) -> Find
     return finding(config.rule, looks(config), draws, confidence)
 
 
+def planner(config: VerifierConfig) -> Planner:
+    """The configured planner, careful where the rule uses what guesses were drawn from."""
+    careful = config.planner.careful or RULES[config.rule].laws
+    return PLANNERS[config.planner.name](config.planner.model_copy(update={"careful": careful}))
+
+
 def looks(config: VerifierConfig) -> Looks:
     """What the configured planner looks at."""
-    return PLANNERS[config.planner.name](config.planner).looks
+    return planner(config).looks
 
 
 def asked(config: VerifierConfig) -> Slices:
-    """What drafters are to tell of their guesses: nothing, if any of them might then bias the output.
+    """What drafters are to tell of their guesses: nothing, if those that may come would then bias the output.
 
     Whoever is not asked guesses with certainty, which is exact under every planner.
     """
-    worst = finding(config.rule, looks(config), Draws.ONE_BY_ONE, Confidence.TOKEN)
-    return wanted(config) if worst.kind is Kind.EXACT else Slices()
+    draws, confidence = Draws(config.drafts.draws), Confidence(config.drafts.confidence)
+    found = finding(config.rule, looks(config), draws, confidence)
+    return wanted(config) if found.kind is Kind.EXACT else Slices()
 
 
 def faults(config: VerifierConfig) -> Iterator[str]:

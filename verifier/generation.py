@@ -15,7 +15,8 @@ from verifier.tail import DraftTail
 class Binding:
     """A request bound to a drafter. `told` counts the output tokens that were said; None: not opened yet.
 
-    `told_hidden` is the position before which it was sent its rows of hidden states, if it needs any.
+    `told_hidden` is the position before which it was sent its rows of hidden states, if it needs any; `late` counts
+    rounds since `heard_at` for which no answer had come.
     """
 
     drafter: Drafter
@@ -23,6 +24,11 @@ class Binding:
     tail: DraftTail
     told: int | None = None
     told_hidden: int = 0
+    label: str = ""  # whose guesses these are, for planners: method and adapter
+    held: bool = False  # commits are not said while it rests
+    woken: int = 0  # how much was committed when it last was told all of that at once
+    heard_at: float = 0.0
+    late: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +49,7 @@ class Generation:
     binding: Binding | None = None
     epoch: int = 0
     waits: Waits = field(default_factory=Waits)
+    moves: int = 0  # how often it left a drafter that was too slow
     cached: int = 0
     context: Context | None = None  # of its trace, if it is traced
     admitted: float | None = None  # when it began to run

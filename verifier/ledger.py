@@ -12,6 +12,7 @@ from protocol.facts import SIZES, Distribution, level, one, under
 from protocol.messages import Facts
 from verifier.drafting import PLAIN, REFUSALS, STALE, Drafting
 from verifier.generation import Generation
+from verifier.planner import REASONS, Choice
 from verifier.scheduler import Scheduler
 from verifier.step import Round
 
@@ -29,6 +30,14 @@ class Ledger:
         self._lossy = lossy
         self._draft_length = draft_length
         self._steps = 0
+        self._planned = 0
+        self._choices: Counter[str] = (
+            Counter()
+        )  # steps with windows, by why they have these lengths
+        self._lengths_changed = 0
+        self._length: float | None = None
+        self._expected = {"predicted": 0.0, "actual": 0.0}  # tokens a step, smoothed
+        self._took = {"predicted": 0.0, "actual": 0.0}  # its seconds, smoothed
         self._rounds = 0
         self._drafted = 0
         self._accepted: Counter[int] = Counter()  # rounds with drafts by how many were accepted
@@ -91,6 +100,18 @@ class Ledger:
         self._step_tokens.observe(tokens)
         self._step_seconds.observe(seconds)
 
+    def chosen(self, choice: Choice, planned: int, emitted: int, seconds: float) -> None:
+        """A step with windows: what was planned of it and why, and what came of it."""
+        self._planned += planned
+        self._choices[choice.reason] += 1
+        drafting = float(planned > 0)
+        self._lengths_changed += self._length is not None and drafting != self._length
+        self._length = drafting
+        if choice.emitted is not None:
+            _smooth(self._expected, choice.emitted, emitted)
+        if choice.seconds is not None:
+            _smooth(self._took, choice.seconds, seconds)
+
     def ended(self, generation: Generation, reason: str, now: float) -> None:
         """A choice is over; only those that were answered to their end tell of times."""
         if reason == "refused":
@@ -113,13 +134,28 @@ class Ledger:
 
     # --- what it comes to ---------------------------------------------------------------------------
 
-    def facts(self, scheduler: Scheduler, drafting: Drafting, counters: Mapping[str, int]) -> Facts:
+    def facts(
+        self,
+        scheduler: Scheduler,
+        drafting: Drafting,
+        counters: Mapping[str, int],
+        errors: Mapping[str, float],
+    ) -> Facts:
         pool, roster = scheduler.pool, drafting.roster
         by_drafter = {each.node_id: 0 for each in roster}
+        bound = Counter[str]()  # two processes may claim one name
+        for each in roster:
+            bound[each.node_id] += each.bound
         return Facts(
             counters={
                 "steps": one(self._steps),
                 "rounds": one(self._rounds),
+                "planned_tokens": one(self._planned),
+                "wasted_tokens": one(
+                    self._drafted - sum(a * rounds for a, rounds in self._accepted.items())
+                ),
+                "choices": dict.fromkeys(REASONS, 0) | self._choices,
+                "drafting_changes": one(self._lengths_changed),
                 "drafts": one(self._accepted.total()),
                 "draft_tokens": one(self._drafted),
                 "accepted_tokens": one(sum(a * rounds for a, rounds in self._accepted.items())),
@@ -146,13 +182,16 @@ class Ledger:
                 "links_rejected": one(counters.get("links_rejected", 0)),
             },
             gauges={
+                "step_emitted": dict(self._expected),
+                "step_time": dict(self._took),
+                "calibration_error": dict(errors),
                 "running": level(len(scheduler.running)),
                 "waiting": level(len(scheduler.waiting)),
                 "pages": level(pool.pages),
                 "pages_free": level(pool.free),
                 "pages_used": level(1 - pool.free / pool.pages),
                 "drafters": level(len(roster)),
-                "bound": {each.node_id: float(each.bound) for each in roster},
+                "bound": {name: float(count) for name, count in bound.items()},
                 "promptness": {each.node_id: each.prompt for each in roster},
             },
             histograms={
@@ -180,3 +219,9 @@ class Ledger:
             reached += self._accepted[position]
             counts[str(position - 1)] = reached
         return dict(reversed(counts.items()))
+
+
+def _smooth(values: dict[str, float], predicted: float, actual: float) -> None:
+    """Over the last fifty steps or so."""
+    for name, value in (("predicted", predicted), ("actual", actual)):
+        values[name] += 0.02 * (value - values[name]) if values[name] else value

@@ -10,6 +10,7 @@ from protocol.process import Command, Drain, Peers, Stop
 from protocol.spans import TakeSpans, no_tracer
 from verifier.compiler import Compiler, DirectCompiler, refuse
 from verifier.core import VerifierCore
+from verifier.keeping import Keeper
 from verifier.logline import Summaries
 from verifier.step import Step, Verdict
 
@@ -35,6 +36,7 @@ class VerifierNode:
         tracer: TakeSpans = no_tracer,
         *,
         compiler: Compiler | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.core = core
         self.endpoint = endpoint
@@ -43,6 +45,7 @@ class VerifierNode:
         self._clock = clock
         self._tracer = tracer
         self._compiler = compiler or DirectCompiler(refuse)
+        self._keeper = keeper
         self._dialled = Dialled(endpoint)
         self._reporter = Reporter(endpoint)
         self._summaries = Summaries(core.facts(), clock())
@@ -56,6 +59,7 @@ class VerifierNode:
                     self.core.handle(event, now)
             case Drain():
                 self.core.draining = True
+                self.endpoint.heartbeat = self.core.heartbeat()  # said at once
             case Stop():
                 self.stopped = True
 
@@ -87,6 +91,8 @@ class VerifierNode:
     def close(self) -> None:
         """The loop is over."""
         self._compiler.close()
+        if self._keeper is not None:
+            self._keeper.close()
         self.endpoint.close()
 
     def pause(self) -> None:
@@ -98,6 +104,8 @@ class VerifierNode:
         self._reporter.turn(
             self.core.fronts, now, self.core.facts, lambda: self.core.drafting.reports
         )
+        if self._keeper is not None:
+            self._keeper.turn(now)
         if self.core.record.spans:
             self._tracer(self.core.record.spans.take())
         if self._summaries.due(now) and (line := self._summaries.take(self.core.facts(), now)):

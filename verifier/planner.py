@@ -1,10 +1,10 @@
-"""Planners: how many tail tokens of each request are worth verifying in this step. Pure functions in one table.
+"""What planners are: how many tail tokens of each request are worth verifying in this step. Pure.
 
 A planner sees confidences and costs, never tokens. What it may look at under which acceptance rule:
-`verifier/exactness.py`.
+`verifier/exactness.py`. The planners themselves: `verifier/planners/`, one file each.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -23,11 +23,60 @@ class Looks(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One request in a step: `available` tail tokens, of which its limits allow `limit`; confidences where known."""
+    """One request in a step: `available` tail tokens, of which its limits allow `limit`; confidences where known.
+
+    `request` tells requests apart over steps; `label` is whose guesses these are: method and adapter.
+    """
 
     available: int
     limit: int
     confidences: Sequence[float] = ()
+    request: int = 0
+    label: str = ""
+
+    @property
+    def most(self) -> int:
+        return max(0, min(self.available, self.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of one request's part in a step; `confidences` are those of the drafts, where known."""
+
+    request: int
+    label: str
+    drafted: int
+    accepted: int
+    emitted: int
+    confidences: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a step. `tokens` were computed, `beside` of them for prompts.
+
+    `forward` is the time of the step itself, `cycle` that since the step before it if nothing was idle between.
+    """
+
+    parts: Sequence[Seen]
+    tokens: int
+    beside: int
+    forward: float
+    cycle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Why the lengths are what they are; what the planner expects of the step, where it expects something."""
+
+    reason: str = "set"
+    emitted: float | None = None
+    seconds: float | None = None
+
+
+REASONS: Final = ("set", "probe", "rest", "waste", "worth")
+"""set: by a rule that weighs nothing; probe: to learn something; rest: drafting does not pay now; waste: no draft at
+hand is worth its place; worth: drafts are."""
 
 
 class Planner(Protocol):
@@ -39,25 +88,45 @@ class Planner(Protocol):
 
     @property
     def wanted(self) -> int:
-        """Guesses a drafter should hold beyond the committed prefix."""
+        """Guesses a drafter should hold at most beyond the committed prefix; 0: there are never any."""
 
     @property
     def patience(self) -> float:
         """Seconds that a step may wait for a tail that is expected."""
 
+    @property
+    def choice(self) -> Choice:
+        """About the newest lengths."""
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Expected calibration errors by whose confidences, before and after; nothing where none are calibrated."""
+
+    def ahead(self, request: int) -> int:
+        """Guesses that the drafter of this request should hold now; 0: it rests, and is told nothing meanwhile."""
+
     def enough(self, available: int) -> bool:
         """Whether a tail of this length is worth no waiting."""
 
-    def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
-        """Draft length for each candidate, at most `budget` in sum; earlier positions first, then earlier requests."""
+    def lengths(self, candidates: Sequence[Candidate], budget: int, beside: int = 0) -> list[int]:
+        """Draft length for each candidate, at most `budget` in sum; earlier positions first, then earlier requests.
+
+        `beside` tokens of prompts are computed in the same step.
+        """
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take notice of finished positions and of what they cost."""
+
+    def forget(self, request: int) -> None:
+        """This request is over."""
 
 
 IN_TURN: Final = 1.0
 """Seconds that a step waits for its tails at most where nothing overlaps."""
 
 
-class Fixed:
-    """The same draft length for everybody, whatever the load.
+class Steady:
+    """What planners share that learn nothing, or little: whoever needs something else says so.
 
     A drafter is asked for one window being verified and one more behind it, so that a fully accepted window is
     followed by the next without a round trip.
@@ -65,19 +134,28 @@ class Fixed:
 
     looks = Looks.NOTHING
 
-    def __init__(self, config: PlannerConfig) -> None:
-        self._length = config.draft_length
+    def __init__(self, config: PlannerConfig, most: int | None = None) -> None:
+        self.most = config.draft_length if most is None else min(most, config.draft_length)
         patience = config.patience if config.overlap else max(config.patience, IN_TURN)
-        self.patience = patience if config.draft_length else 0.0
-        ahead = config.draft_length + 1 if config.overlap else 0
-        self.wanted = config.draft_length + ahead if config.draft_length else 0
+        self.patience = patience if self.most else 0.0
+        self.wanted = (2 * self.most + 1 if config.overlap else self.most) if self.most else 0
+        self.choice = Choice()
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        return {}
+
+    def ahead(self, request: int) -> int:  # noqa: ARG002
+        return self.wanted
 
     def enough(self, available: int) -> bool:
-        return available >= self._length
+        return available >= self.most
 
-    def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
-        wishes = [min(self._length, each.available, each.limit) for each in candidates]
-        return fit(wishes, budget)
+    def learn(self, outcome: Outcome) -> None:
+        """Nothing is learned."""
+
+    def forget(self, request: int) -> None:
+        """Nothing was kept."""
 
 
 def fit(wishes: Sequence[int], budget: int) -> list[int]:
@@ -91,6 +169,3 @@ def fit(wishes: Sequence[int], budget: int) -> list[int]:
                 lengths[index] = position
                 budget -= 1
     return lengths
-
-
-PLANNERS: Final[Mapping[str, Callable[[PlannerConfig], Planner]]] = {"fixed": Fixed}

@@ -58,6 +58,7 @@ class Scheduler:
         self.admitted: list[Generation] = []  # by the last plan, in order
         self.preempted: list[Generation] = []  # by the last plan, after that
         self.preemptions = 0
+        self.drafts = 0  # that the last plan wanted
 
     def __len__(self) -> int:
         return len(self.running) + len(self.waiting)
@@ -93,7 +94,10 @@ class Scheduler:
         prompts = [each for each in self.running if each.todo > 1]
         least = LEAST_CHUNK if prompts else 0  # so that many decoding rows never starve a prompt
         budget = max(least, self.chunking.tokens - len(decoding))
-        lengths = self._lengths(decoding, budget // 2 if prompts else budget)
+        room = budget // 2 if prompts else budget
+        beside = min(sum(each.todo for each in prompts), budget)
+        lengths = self._lengths(decoding, room, beside)
+        self.drafts = sum(lengths)
         works: dict[int, Work] = {}
         for generation, length in zip(decoding, lengths, strict=True):
             self._place(works, generation, 1, length)
@@ -107,16 +111,18 @@ class Scheduler:
         rows = tuple(works[each.id] for each in self.running if each.id in works)
         return Step(rows) if rows else None
 
-    def _lengths(self, decoding: Sequence[Generation], budget: int) -> list[int]:
+    def _lengths(self, decoding: Sequence[Generation], budget: int, beside: int) -> list[int]:
         candidates = [
             Candidate(
                 available=len(each.binding.tail.ahead) if each.binding else 0,
                 limit=min(each.output.room - 1, self._context - len(each.line) - 1),
                 confidences=each.binding.tail.confidences if each.binding else (),
+                request=each.id,
+                label=each.binding.label if each.binding else "",
             )
             for each in decoding
         ]
-        return self._planner.lengths(candidates, budget)
+        return self._planner.lengths(candidates, budget, beside)
 
     def _admit(self) -> None:
         while len(self.running) < self._config.max_running:
@@ -204,4 +210,6 @@ def _work(generation: Generation, start: int, count: int, drafts: int) -> Work:
         matcher=output.matcher,
         further=ahead[drafts] if len(ahead) > drafts else None,
         laws=tail.laws[: drafts + 1] if tail else (),
+        confidences=tail.confidences[:drafts] if tail else (),
+        label=generation.binding.label if generation.binding else "",
     )

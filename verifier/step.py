@@ -23,6 +23,7 @@ class Work:
 
     `further` is the guess behind the drafts, if there is one already: the last target token to draw may be tested
     against it. `laws` are what drafts and `further` were drawn from, in order; where there is none, a guess is certain.
+    `confidences` are those of the drafts, where they are known; `label` is whose guesses they are.
     """
 
     request: int
@@ -42,6 +43,8 @@ class Work:
     matcher: Matcher | None = None
     further: int | None = None
     laws: Sequence[Law | None] = ()
+    confidences: Sequence[float] = ()
+    label: str = ""
 
     @property
     def position(self) -> int:

@@ -58,8 +58,23 @@ def dspark(
         needed["confidence_head.proj.bias"] = (1,)
     return _head(
         source, model, dialect, "dspark", needed,
-        markov=kind, rank=rank, confidence=confidence, confidence_with_markov=joined, **more,
+        markov=kind, rank=rank, confidence=confidence, confidence_with_markov=joined,
+        confidence_temperatures=_temperatures(source, fields, more), **more,
     )  # fmt: skip
+
+
+def _temperatures(
+    source: Source, fields: Mapping[str, Any], more: Mapping[str, Any]
+) -> tuple[float, ...]:
+    """How a calibration divides each slot's confidence logit; our own field, which no dialect has."""
+    found = tuple(float(each) for each in fields.get("confidence_temperatures") or ())
+    guesses = int(more["block"]) - (not more["from_anchor"])
+    if found and (len(found) != guesses or min(found) <= 0):
+        raise CheckpointError(
+            f"{source.folder}: confidence_temperatures are {list(found)}, "
+            f"wanted are {guesses} numbers above 0"
+        )
+    return found
 
 
 def _head(

@@ -82,6 +82,7 @@ class Head:
     rank: int = 0
     confidence: bool = False
     confidence_with_markov: bool = False
+    confidence_temperatures: tuple[float, ...] = ()  # of each slot; none: as it was trained
 
     def check(self, methods: Iterable[str]) -> None:
         """Raise CheckpointError if none of these methods takes such a head."""

@@ -105,10 +105,12 @@ class Confidence:
         self._weight = weights.read("confidence_head.proj.weight")
         self._bias = weights.read("confidence_head.proj.bias")
         self._joined = weights.head.confidence_with_markov
+        self._temperatures = weights.head.confidence_temperatures
 
-    def __call__(self, x_RH: Tensor, before_RM: Tensor | None) -> Tensor:
-        """Chances [R]."""
+    def __call__(self, x_RH: Tensor, before_RM: Tensor | None, slot: int) -> Tensor:
+        """Chances [R] of the guesses of one slot."""
         read = (
             torch.cat((x_RH, before_RM), dim=-1) if self._joined and before_RM is not None else x_RH
         )
-        return torch.sigmoid(linear(read, self._weight, self._bias).float())[:, 0]
+        logit_R = linear(read, self._weight, self._bias).float()[:, 0]
+        return torch.sigmoid(logit_R / self._temperatures[slot] if self._temperatures else logit_R)

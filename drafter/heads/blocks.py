@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from drafter.config import DrafterConfig
+from drafter.guesses import Guess, Place
 from drafter.heads.block import BlockHead
 from drafter.heads.loading import describe_head, load, weights
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
-from drafter.heads.vocabulary import Place
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
 from engine.pages import PagePool
@@ -26,11 +26,11 @@ WRITE_AT_ONCE: Final = 2048
 
 
 class Choose(Protocol):
-    """How tokens and confidences [R, J] come of the final states of a block's guessing slots."""
+    """How guesses, J for each mirror, come of the final states of a block's guessing slots."""
 
     def __call__(
-        self, head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
-    ) -> tuple[Tensor, Tensor]: ...
+        self, head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
+    ) -> list[list[Guess]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,20 @@ class BlockProposer:
     """A Proposer that takes hidden states: one block for every commit, anchored at the newest token."""
 
     def __init__(
-        self, head: BlockHead, memory: Memory, needs: tuple[str, ...], choose: Choose
+        self,
+        head: BlockHead,
+        memory: Memory,
+        needs: tuple[str, ...],
+        choose: Choose,
+        *,
+        samples: bool = False,
     ) -> None:
         self.needs = needs
         self.context = memory.context - head.head.block
         self._head = head
         self._memory = memory
         self._choose = choose
+        self._samples = samples
         self._drawn: dict[Mirror, int] = {}  # the committed length that a mirror's block was for
 
     def open(self, mirror: Mirror) -> None:
@@ -93,9 +100,9 @@ class BlockProposer:
             for index, (mirror, _) in enumerate(wants)
         ]
         if works:
-            for work, tokens, chances in self._draw(works):
+            for work, guesses in zip(works, self._guess(works), strict=True):
                 self._drawn[work.mirror] = work.committed
-                proposals[work.index] = Proposal(*renewed(work.mirror, tokens, chances))
+                proposals[work.index] = renewed(work.mirror, guesses[: work.guesses])
         return proposals
 
     def _unwritten(self, mirror: Mirror) -> int:
@@ -141,7 +148,7 @@ class BlockProposer:
             return None
         return _Work(index, mirror, context, committed, guesses)
 
-    def _draw(self, works: Sequence[_Work]) -> list[tuple[_Work, list[int], list[float]]]:
+    def _guess(self, works: Sequence[_Work]) -> list[list[Guess]]:
         head = self._head.head
         masks = [head.mask_token] * (head.block - 1)
         spans = [
@@ -155,59 +162,58 @@ class BlockProposer:
         first = 0 if head.from_anchor else 1
         longest = max(work.guesses for work in works)
         x_RBH = x_TH.view(len(works), head.block, -1)
-        token_RJ, chance_RJ = self._choose(
+        return self._choose(
             self._head,
             x_RBH[:, first : first + longest],
             [work.mirror for work in works],
-            [work.committed for work in works],
+            samples=self._samples,
         )
-        rows = zip(works, token_RJ.tolist(), chance_RJ.tolist(), strict=True)
-        return [
-            (work, tokens[: work.guesses], chances[: work.guesses])
-            for work, tokens, chances in rows
-        ]
 
 
 def at_once(
-    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Every slot for itself."""
+    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
+) -> list[list[Guess]]:
+    """Every slot for itself: no law depends on what another slot drew."""
     R, J, H = x_RJH.shape
-    places = [
-        Place(mirror, known + slot)
-        for mirror, known in zip(mirrors, committed, strict=True)
-        for slot in range(J)
-    ]
+    places = [Place(mirror, length(mirror) + slot) for mirror in mirrors for slot in range(J)]
     logits_NU = head.vocabulary.logits(x_RJH.reshape(R * J, H))
-    token_N, chance_N = head.vocabulary.draw(logits_NU, places)
-    return token_N.view(R, J), chance_N.clamp(max=1.0).view(R, J)
+    guesses = head.vocabulary.guess(logits_NU, places, samples=samples)
+    return [guesses[row * J : (row + 1) * J] for row in range(R)]
 
 
 def one_by_one(
-    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], committed: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Slot after slot, each with a bias from the token before it, for all mirrors at once."""
+    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
+) -> list[list[Guess]]:
+    """Slot after slot, each with a bias from the token before it, for all mirrors at once.
+
+    The confidence of a drawn guess depends on the guesses before it at most: it is the confidence head's, or else how
+    likely the likeliest token was without the bias.
+    """
     R, J, H = x_RJH.shape
     base_RJU = head.vocabulary.logits(x_RJH.reshape(R * J, H)).view(R, J, -1)
     before_R = torch.tensor([text(mirror, length(mirror) - 1)[0] for mirror in mirrors])
     memory_RM = head.markov.start(R) if head.markov else None
-    tokens: list[Tensor] = []
-    chances: list[Tensor] = []
+    blocks: list[list[Guess]] = [[] for _ in mirrors]
     for slot in range(J):
         x_RH, logits_RU, before_RM = x_RJH[:, slot], base_RJU[:, slot], None
         if head.markov is not None and memory_RM is not None:
             before_RM = head.markov.before(before_R)
             bias_RU, memory_RM = head.markov.step(before_RM, x_RH, memory_RM)
             logits_RU = logits_RU + bias_RU
-        places = [
-            Place(mirror, known + slot) for mirror, known in zip(mirrors, committed, strict=True)
-        ]
-        before_R, chance_R = head.vocabulary.draw(logits_RU.contiguous(), places)
+        places = [Place(mirror, length(mirror) + slot) for mirror in mirrors]
+        guesses = head.vocabulary.guess(logits_RU.contiguous(), places, samples=samples)
         if head.confidence is not None:
-            chance_R = head.confidence(x_RH, before_RM)
-        tokens.append(before_R)
-        chances.append(chance_R.clamp(max=1.0))
-    return torch.stack(tokens, 1), torch.stack(chances, 1)
+            chance_R = head.confidence(x_RH, before_RM, slot)
+        elif samples:
+            chance_R = base_RJU[:, slot].softmax(dim=-1).amax(dim=-1)
+        else:
+            chance_R = torch.tensor([each.confidence for each in guesses])
+        before_R = torch.tensor([each.token for each in guesses])
+        for block, each, chance in zip(
+            blocks, guesses, chance_R.clamp(max=1.0).tolist(), strict=True
+        ):
+            block.append(each._replace(confidence=chance))
+    return blocks
 
 
 def make_block(config: DrafterConfig, choose: Choose) -> BlockProposer:
@@ -216,4 +222,4 @@ def make_block(config: DrafterConfig, choose: Choose) -> BlockProposer:
     loaded = load(config, head)
     with weights(config, head) as opened:
         block = BlockHead(opened, shared, projected=loaded.projected)
-    return BlockProposer(block, loaded.memory, loaded.needs, choose)
+    return BlockProposer(block, loaded.memory, loaded.needs, choose, samples=config.samples)

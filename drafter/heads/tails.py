@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from drafter.guesses import Guess
 from drafter.mirror import Mirror
+from drafter.proposers import Proposal
 
 
 def length(mirror: Mirror) -> int:
@@ -17,16 +19,33 @@ def text(mirror: Mirror, start: int = 0, end: int | None = None) -> list[int]:
     return [*mirror.prompt[start:end], *output] if start < prompt else output
 
 
-def renewed(
-    mirror: Mirror, tokens: Sequence[int], confidences: Sequence[float]
-) -> tuple[Sequence[int], Sequence[float]]:
+def renewed(mirror: Mirror, guesses: Sequence[Guess], *, pending: bool = False) -> Proposal:
     """What goes behind the mirror's line, when these are the newest guesses from its base on.
 
-    Guesses on the line stay while they are the same; from the first that is not, they are taken back.
+    Guesses that are functions of text and seed stay on the line while they are the same; from the first that is not,
+    they are taken back. Drawn ones replace the whole line as soon as they reach as far, whatever the tokens: to keep
+    one because it was drawn again would be to look at it (methods 1.13 iii).
     """
-    old = mirror.line[mirror.base :]
-    for place, (before, now) in enumerate(zip(old, tokens, strict=False)):
-        if before != now:
-            mirror.replace(mirror.base + place, (), ())
-            return tokens[place:], confidences[place:]
-    return tokens[len(old) :], confidences[len(old) :]
+    old = len(mirror.line) - mirror.base
+    if guesses and guesses[0].law is not None:
+        stays = [each is guess.law for each, guess in zip(mirror.laws, guesses, strict=False)]
+        kept = old if len(stays) == old and all(stays) else 0
+        if kept < old > len(guesses):
+            return Proposal(pending=pending)
+    else:
+        line = mirror.line[mirror.base :]
+        differs = (
+            place
+            for place, (token, guess) in enumerate(zip(line, guesses, strict=False))
+            if token != guess.token
+        )
+        kept = next(differs, old)
+    if kept < old:
+        mirror.replace(mirror.base + kept, (), ())
+    new = guesses[kept:]
+    return Proposal(
+        [each.token for each in new],
+        [each.confidence for each in new],
+        pending=pending,
+        laws=[each.law for each in new if each.law is not None],
+    )

@@ -58,6 +58,8 @@ class HeadWeights:
                 f"{self.head.folder}: d2t leads to token {least if least < 0 else most}, "
                 f"the target has {self.head.target.vocab}"
             )
+        if not bool((ids_V.diff() > 0).all()):
+            raise CheckpointError(f"{self.head.folder}: d2t leads to tokens that do not ascend")
         return ids_V
 
 

@@ -2,7 +2,7 @@
 
 One forward does both for all mirrors together: some read rows, others take a step on what the head made itself. Guesses
 run ahead that way while the verifier works; a commit takes back what was computed on them, the same places are drawn
-anew from the target's own states, and from where a guess changes, the newer tail replaces the older.
+anew from the target's own states, and the newer tail replaces the older (`drafter.heads.tails.renewed`).
 
 Shapes: T tokens of a forward, N mirrors that draw, H hidden.
 """
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from drafter.config import DrafterConfig
+from drafter.guesses import Guess, Place
 from drafter.heads.chain import ChainHead
 from drafter.heads.loading import describe_head, load, weights
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
-from drafter.heads.vocabulary import Place
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
 from engine.pages import PagePool
@@ -31,10 +31,9 @@ READ_AT_ONCE: Final = 512
 
 @dataclass(slots=True)
 class _Chain:
-    """What was drawn since the newest commit; the next token is drawn from the row `out` [1, H]."""
+    """What was guessed since the newest commit; the next guess is made from the row `out` [1, H]."""
 
-    tokens: list[int] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
+    guesses: list[Guess] = field(default_factory=list)
     out: Tensor | None = None
 
 
@@ -59,13 +58,20 @@ class ChainProposer:
     """
 
     def __init__(
-        self, head: ChainHead, memory: Memory, needs: tuple[str, ...], *, overlap: bool = True
+        self,
+        head: ChainHead,
+        memory: Memory,
+        needs: tuple[str, ...],
+        *,
+        overlap: bool = True,
+        samples: bool = False,
     ) -> None:
         self.needs = needs
         self.context = memory.context
         self._head = head
         self._memory = memory
         self._overlap = overlap
+        self._samples = samples
         self._chains: dict[Mirror, _Chain] = {}
 
     def open(self, mirror: Mirror) -> None:
@@ -104,14 +110,9 @@ class ChainProposer:
                 break
         pending = {work.index for work in self._works(wants, goals)}
         return [
-            self._proposal(mirror, pending=index in pending)
+            renewed(mirror, self._chains[mirror].guesses, pending=index in pending)
             for index, (mirror, _) in enumerate(wants)
         ]
-
-    def _proposal(self, mirror: Mirror, *, pending: bool) -> Proposal:
-        chain = self._chains[mirror]
-        tokens, confidences = renewed(mirror, chain.tokens, chain.confidences)
-        return Proposal(tokens, confidences, pending=pending)
 
     def _works(self, wants: Sequence[tuple[Mirror, int]], goals: Sequence[int]) -> list[_Work]:
         """What can be done now. Steps are short and go first into the room of a forward."""
@@ -133,9 +134,9 @@ class ChainProposer:
             start = context.true
             tokens = text(mirror, start + 1, start + 1 + rows)
             draws = start + rows == committed - 1
-        elif chain.out is not None and 0 < len(chain.tokens) < goal:
-            start, rows, draws = committed - 2 + len(chain.tokens), 0, True
-            tokens = chain.tokens[-1:]
+        elif chain.out is not None and 0 < len(chain.guesses) < goal:
+            start, rows, draws = committed - 2 + len(chain.guesses), 0, True
+            tokens = [chain.guesses[-1].token]
         else:
             return None
         if start + len(tokens) > self.context or max(tokens) >= self._head.head.target.vocab:
@@ -184,14 +185,13 @@ class ChainProposer:
 
     def _draw(self, works: Sequence[_Work], out_NH: Tensor) -> None:
         places = [
-            Place(work.mirror, length(work.mirror) + len(work.chain.tokens)) for work in works
+            Place(work.mirror, length(work.mirror) + len(work.chain.guesses)) for work in works
         ]
-        logits_NU = self._head.logits(out_NH)
-        token_N, chance_N = self._head.vocabulary.draw(logits_NU, places)
-        each = zip(works, token_N.tolist(), chance_N.tolist(), torch.split(out_NH, 1), strict=True)
-        for work, token, chance, out_1H in each:
-            work.chain.tokens.append(token)
-            work.chain.confidences.append(min(chance, 1.0))
+        guesses = self._head.vocabulary.guess(
+            self._head.logits(out_NH), places, samples=self._samples
+        )
+        for work, guess, out_1H in zip(works, guesses, torch.split(out_NH, 1), strict=True):
+            work.chain.guesses.append(guess)
             work.chain.out = out_1H
 
 
@@ -201,4 +201,6 @@ def make(config: DrafterConfig) -> ChainProposer:
     loaded = load(config, head)
     with weights(config, head) as opened:
         chain = ChainHead(opened, shared, projected=loaded.projected)
-    return ChainProposer(chain, loaded.memory, loaded.needs, overlap=config.overlap)
+    return ChainProposer(
+        chain, loaded.memory, loaded.needs, overlap=config.overlap, samples=config.samples
+    )

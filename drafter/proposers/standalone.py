@@ -3,37 +3,30 @@
 Shapes: N mirrors that draw a token, V vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from drafter.config import DrafterConfig
+from drafter.guesses import Place
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
-from drafter.proposers.drawing import draw
-from drafter.proposers.wording import SameWording, SharedWording, Wording
-from drafter.vocabulary import Vocabulary, difference, intersection
+from drafter.proposers.guessing import guess
+from drafter.proposers.reading import FIRST, paced, share
+from drafter.proposers.wording import SameWording, Wording, wording_of
 from engine.config import EngineConfig
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
-from engine.philox import Role, uniforms
 from engine.runner import Engine, Row, pages_for
-from engine.sampling import SamplingParams, sample, transform
 from engine.weights import fingerprint as weights_fingerprint
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.messages import Fingerprint
 
 _PAGE: Final = 16
-_SECONDS: Final = 0.25  # no forward should take longer: commits wait for it
-_FEWEST: Final = 16  # tokens of unread text that a forward takes in any case, so that it gets read
-_FIRST: Final = 64
-_MOST: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ class StandaloneProposer:
         self.fingerprint = fingerprint
         self._pool = PagePool(engine.config.pages, engine.config.page_size)
         self._sequences: dict[Mirror, PagedSequence] = {}
-        self._chunk = _FIRST
+        self._chunk = FIRST
         self._samples = samples
 
     @property
@@ -100,7 +93,8 @@ class StandaloneProposer:
         reads = [(work, count) for work, count in zip(works, shares, strict=True) if count]
         if reads:
             drawing = [work for work, count in reads if count == work.unread]
-            for work, proposal in self._guess(drawing, self._forward(reads)):
+            guesses = self._guess(drawing, self._forward(reads))
+            for work, proposal in zip(drawing, guesses, strict=True):
                 more = wants[work.index][1] > 1
                 proposals[work.index] = replace(proposal, pending=more)
         return proposals
@@ -165,64 +159,21 @@ class StandaloneProposer:
                 self._pool.publish(work.sequence, self._final(work.mirror))
         return logits_NV
 
-    def _guess(self, works: Sequence[_Work], logits_NV: Tensor) -> Iterator[tuple[_Work, Proposal]]:
-        """One token each: drawn, where the verifier takes laws, and else the one that the target would draw."""
-        logits_NV = self._wording.sayable(logits_NV)
-        sizes = [self._slice(work.mirror) for work in works]
-        for size in sorted(set(sizes)):
-            rows = [row for row, each in enumerate(sizes) if each == size]
-            mine = [works[row] for row in rows]
-            own_NV = logits_NV if len(mine) == len(works) else logits_NV[rows]
-            params = [self._wording.params(work.mirror) for work in mine]
-            if size:
-                guesses = draw([work.mirror for work in mine], params, own_NV, size)
-            else:
-                guesses = self._predict(mine, params, own_NV)
-            yield from zip(mine, guesses, strict=True)
-
-    def _slice(self, mirror: Mirror) -> int:
-        """Tokens that a guess is drawn from; 0: it is not drawn."""
-        return mirror.slice if self._samples and not self._wording.params(mirror).greedy else 0
-
-    def _predict(
-        self, works: Sequence[_Work], params: Sequence[SamplingParams], logits_NV: Tensor
-    ) -> list[Proposal]:
-        """The token that the target would draw from these logits at these places, and its probability."""
-        uniforms_N = uniforms(
-            np.array([each.seed for each in params], np.uint64),
-            [work.mirror.choice for work in works],
-            [len(work.mirror.prompt) + len(work.mirror.line) for work in works],
-            Role.TARGET,
-        )
-        token_N = sample(logits_NV, params, uniforms_N)
-        # A greedy row's own distribution is one-hot and would tell nothing: how sure the model is does.
-        softened = [SamplingParams(temperature=1.0) if each.greedy else each for each in params]
-        confidence_N = transform(logits_NV, softened).gather(1, token_N[:, None])[:, 0]
-        said = [self._wording.said(token) for token in token_N.tolist()]
-        guesses = zip(said, confidence_N.tolist(), strict=True)
-        return [Proposal((token,), (confidence,)) for token, confidence in guesses]
-
-
-def share(unread: Sequence[int], chunk: int) -> list[int]:
-    """How many tokens of each text one forward of about `chunk` tokens reads.
-
-    Those with one token to read all draw; the rest of the chunk, or a little in any case, goes to the others in order.
-    """
-    room = max(_FEWEST, chunk - sum(count for count in unread if count == 1))
-    shares: list[int] = []
-    for count in unread:
-        given = 1 if count == 1 else min(count, room)
-        room -= given if count > 1 else 0
-        shares.append(given)
-    return shares
-
-
-def paced(chunk: int, tokens: int, seconds: float) -> int:
-    """The next chunk, from how long a forward of `tokens` took; small ones tell little."""
-    if 2 * tokens < chunk:
-        return chunk
-    fitting = int(tokens * _SECONDS / max(seconds, 1e-6))
-    return max(_FEWEST, min(_MOST, 2 * chunk, fitting))
+    def _guess(self, works: Sequence[_Work], logits_NV: Tensor) -> list[Proposal]:
+        """One token each."""
+        places = [
+            Place(work.mirror, len(work.mirror.prompt) + len(work.mirror.line)) for work in works
+        ]
+        params = [self._wording.params(work.mirror) for work in works]
+        sayable_NV = self._wording.sayable(logits_NV)
+        return [
+            Proposal(
+                (self._wording.said(each.token),),
+                (each.confidence,),
+                laws=() if each.law is None else (each.law,),
+            )
+            for each in guess(sayable_NV, places, params, samples=self._samples)
+        ]
 
 
 def make(config: DrafterConfig) -> StandaloneProposer:
@@ -231,7 +182,7 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         raise ValueError("method standalone needs `model`: a folder")
     torch.set_num_threads(config.threads)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
-    wording = _wording(config, config.model, model.vocab)
+    wording = wording_of(config, config.model, model.vocab)
     context = min(config.context or model.positions, model.positions)
     pages = pages_for(config.kv_bytes, model, _PAGE, config.dtype)
     engine = EngineConfig(
@@ -249,26 +200,4 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         vocabulary=model.vocab,
     )
     loaded = Engine.load(config.model, engine)
-    samples = config.draft_sample_method == "probabilistic"
-    return StandaloneProposer(loaded, context, wording, fingerprint, samples=samples)
-
-
-def _wording(config: DrafterConfig, folder: Path, width: int) -> Wording:
-    """Compare the vocabularies, if the target's is known; otherwise verifiers compare fingerprints with ours."""
-    if config.target is None:
-        if config.standalone.use_heterogeneous_vocab:
-            raise ValueError("use_heterogeneous_vocab needs `target`: the folder of its tokenizer")
-        return SameWording()
-    target = Vocabulary(config.target)
-    if config.target.resolve() == folder.resolve():
-        return SameWording(target.size)
-    draft = Vocabulary(folder)
-    differs = difference(target, draft)
-    if not differs:
-        return SameWording(target.size)
-    if config.standalone.use_heterogeneous_vocab:
-        return SharedWording(intersection(target, draft), width)
-    raise ValueError(
-        f"the draft model in {folder} has another vocabulary: {differs}; use_heterogeneous_vocab would guess "
-        "what both have in common"
-    )
+    return StandaloneProposer(loaded, context, wording, fingerprint, samples=config.samples)

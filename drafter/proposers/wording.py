@@ -5,13 +5,15 @@ Shapes: N mirrors that draw a token, V vocabulary of the draft model.
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
-from drafter.vocabulary import Intersection
+from drafter.vocabulary import Intersection, Vocabulary, difference, intersection
 from engine.sampling import SamplingParams
 
 
@@ -87,3 +89,24 @@ class SharedWording:
     def _spelled(self, mirror: Mirror, line: int) -> Iterator[Sequence[int]]:
         for token in chain(mirror.prompt, mirror.line[:line]):
             yield self._common.spelled.get(token, ())
+
+
+def wording_of(config: DrafterConfig, folder: Path, width: int) -> Wording:
+    """Compare the vocabularies, if the target's is known; otherwise verifiers compare fingerprints with ours."""
+    if config.target is None:
+        if config.standalone.use_heterogeneous_vocab:
+            raise ValueError("use_heterogeneous_vocab needs `target`: the folder of its tokenizer")
+        return SameWording()
+    target = Vocabulary(config.target)
+    if config.target.resolve() == folder.resolve():
+        return SameWording(target.size)
+    draft = Vocabulary(folder)
+    differs = difference(target, draft)
+    if not differs:
+        return SameWording(target.size)
+    if config.standalone.use_heterogeneous_vocab:
+        return SharedWording(intersection(target, draft), width)
+    raise ValueError(
+        f"the draft model in {folder} has another vocabulary: {differs}; use_heterogeneous_vocab would guess "
+        "what both have in common"
+    )

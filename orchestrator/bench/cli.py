@@ -74,6 +74,9 @@ def bench(
     log: Log = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
     peers: Peers = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Append rounds there, for `bench planner`.")
+    ] = None,
     config: File = None,
 ) -> None:
     """Drive every system with the same prompts in turn, and say what came of it."""
@@ -92,6 +95,7 @@ def bench(
             "drafters": drafters,
             "dtype": dtype,
             "draft_length": draft_length,
+            "verifier": {"planner": {"trace": record and record.absolute()}},
         }
         asked = Asked(
             prompts=prompts,
@@ -175,6 +179,63 @@ def mesh(
         from orchestrator.bench.command import mesh
 
         return mesh(rounds, counts, json)
+
+    end(run)
+
+
+@app.command("planner")
+def replay_planners(
+    trace: Annotated[Path, typer.Argument(help="What `bench --record` wrote.")],
+    *,
+    concurrency: Concurrency = "1,8,32",
+    json: Json = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
+) -> None:
+    """Recorded rounds under every planner, beside the best lengths there were."""
+    concurrencies = _numbers(concurrency)
+
+    def run() -> int:
+        from orchestrator.bench.planners import planner
+
+        return planner(trace, concurrencies, json, plot)
+
+    end(run)
+
+
+@app.command()
+def rtt(
+    *,
+    method: Annotated[str, typer.Option(help="Drafting methods, a list.")] = "suffix,ngram",
+    trips: Annotated[
+        str, typer.Option(help="Round-trip times in milliseconds, a list.")
+    ] = "0,0.2,1,5,20,50",
+    prompts: Prompts = "chat",
+    count: Count = 8,
+    max_tokens: MaxTokens = 64,
+    runs: Runs = 3,
+    target: Target = None,
+    draft: Draft = None,
+    dtype: Dtype = None,
+    draft_length: DraftLength = None,
+    config: File = None,
+) -> None:
+    """Speed and acceptance against the round-trip time between verifier and drafter."""
+
+    def run() -> int:
+        from orchestrator.bench.command import rtt
+        from orchestrator.settings import load
+
+        flags = {"target": target, "draft": draft, "dtype": dtype, "draft_length": draft_length}
+        seconds = tuple(float(each) / 1e3 for each in trips.split(","))
+        return rtt(
+            load(flags, config),
+            _names(method),
+            seconds,
+            prompts=prompts,
+            count=count or 8,
+            max_tokens=max_tokens,
+            runs=runs,
+        )
 
     end(run)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from orchestrator.bench.client import Asking
 from orchestrator.bench.peers import PEERS, build
@@ -99,6 +100,17 @@ def mesh(rounds: int, mirrors: tuple[int, ...], place: Path | None) -> int:
         show(heading, made, out)
     if place:
         _write(place, figures.as_json())
+    return 0
+
+
+def rtt(config: Config, methods: Sequence[str], trips: Sequence[float], **asked: Any) -> int:
+    """Measure every method at every round-trip time, a row as it comes; the exit code."""
+    from orchestrator.bench import rtt as measuring  # noqa: PLC0415
+
+    say(f"  {machine()}")
+    out.print(measuring.HEAD, markup=False, soft_wrap=True)
+    for row in measuring.rows(config, methods, trips, **asked):
+        out.print(row.line(), markup=False, soft_wrap=True)
     return 0
 
 

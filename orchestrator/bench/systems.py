@@ -14,7 +14,7 @@ from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config, near
 from orchestrator.launch.plan import Child, children
 from orchestrator.settings import ConfigError
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 
 Arrange = Callable[[Config, Path, Path | None, int], list[Child]]
 

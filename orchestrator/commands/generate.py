@@ -42,7 +42,7 @@ class Wish:
 
     @property
     def headers(self) -> dict[str, str]:
-        key = self.api_key or os.environ.get(KEY_VARIABLE)
+        key = (self.api_key or os.environ.get(KEY_VARIABLE) or "").split(",")[0].strip()
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     @property

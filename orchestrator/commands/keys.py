@@ -1,8 +1,10 @@
 """`orchestrator keys`: this node's key, and those of the nodes that it lets in."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import yaml
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +46,28 @@ def listed(folder: Path | None) -> int:
         for key, name in ring.allowed().items():
             table.add_row(name, Text(key.decode()), style="bold" if name == OWN else None)
         out.print(table)
+
+    return _with(folder, run)
+
+
+def secret(name: str, folder: Path | None) -> int:
+    """The files that nodes need, as a manifest; whoever can read it can join the mesh."""
+
+    def run(ring: KeyRing) -> None:
+        ring.own()
+        files = [ring.folder / f"{OWN}.key", ring.folder / f"{OWN}.key_secret"]
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name},
+            "type": "Opaque",
+            "stringData": {path.name: path.read_text() for path in files},
+        }
+        sys.stdout.write(yaml.safe_dump(manifest, sort_keys=False))
+        if ring.allowed().keys() - {ring.own().public}:
+            say(
+                "Nodes with other keys that this folder allows are not in it: a Secret has no folders."
+            )
 
     return _with(folder, run)
 

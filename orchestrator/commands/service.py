@@ -1,6 +1,7 @@
 """From a configuration to a running service, with a line for each stage."""
 
 import http.client
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from drafter.config import DrafterConfig
 from orchestrator.commands.output import progress, stage
 from orchestrator.config import Config, near
-from orchestrator.launch import LAUNCHERS, Service
+from orchestrator.launch import LAUNCHERS, Service, wanted
 from orchestrator.launch.events import Changed
 from orchestrator.launch.plan import Child, children, drafter
 from orchestrator.launch.threads import LIGHT, usable_cores
@@ -36,20 +37,28 @@ def launch(
     `arrange` says which processes, `news` hears a name, what became of it and when that was begun.
     """
     begun = time.monotonic()
-    target = _model(config, config.target, "model", news)
-    draft, features = _drafts(config, target, news)
-    kept = config.verifier.model_copy(update={"features": features})
-    config = config.model_copy(update={"verifier": kept})
-    if config.launcher not in LAUNCHERS:
-        known = near(config.launcher, LAUNCHERS)
-        raise ConfigError(f"There is no launcher {config.launcher!r}{known}")
+    config, target, draft = fetched(config, news)
+    launcher = wanted(config, os.environ)
+    if launcher not in LAUNCHERS:
+        raise ConfigError(f"There is no launcher {launcher!r}{near(launcher, LAUNCHERS)}")
 
     def watch(change: Changed) -> None:
         if word := NEWS.get(change.state):
             text = f"{word}: {change.text}" if change.text else word
             news(change.name, text, begun)
 
-    return LAUNCHERS[config.launcher](arrange(config, target, draft, usable_cores()), watch)
+    processes = arrange(config, target, draft, usable_cores())
+    return LAUNCHERS[launcher](processes, watch, config)
+
+
+def fetched(
+    config: Config, news: Callable[[str, str, float], None] = stage
+) -> tuple[Config, Path, Path | None]:
+    """What has to be here before a process starts: the configuration as the draft model wants it, and both folders."""
+    target = _model(config, config.target, "model", news)
+    draft, features = _drafts(config, target, news)
+    kept = config.verifier.model_copy(update={"features": features})
+    return config.model_copy(update={"verifier": kept}), target, draft
 
 
 def _drafts(

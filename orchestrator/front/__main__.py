@@ -15,7 +15,7 @@ from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
-from orchestrator.front.server import address, listen, server
+from orchestrator.front.server import address, check_tls, listen, server
 from orchestrator.front.text import Tokenizer
 from orchestrator.front.watch import Watch
 from protocol.endpoint import Endpoint
@@ -46,6 +46,7 @@ def main() -> None:
             node_id=config.node_id,
             fingerprint=Fingerprint(tokenizer=tokenizer_fingerprint(config.model)),
         )
+        check_tls(config)
         endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw)
     except (OSError, ValueError, LocalError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
@@ -73,7 +74,8 @@ async def serve(
 
     node = FrontNode(FrontCore(config), endpoint, clock, deliver)
     watch = Watch(config, node)
-    api = server(watch.around(make_app(Service(config, watch.door, tokenizer))))
+    app = watch.around(make_app(Service(config, watch.door, tokenizer)))
+    api = server(app, config.tls_certificate, config.tls_key)
     failed = threading.Event()
 
     def mesh() -> None:
@@ -98,8 +100,8 @@ async def serve(
     announce(
         "ready",
         node_id=config.node_id,
-        http=address(config.host, listening),
-        metrics=address(config.host, page) if page is not None else "",
+        http=address(config.host, listening, tls=config.tls_key is not None),
+        metrics="" if page is None else address(config.host, page, tls=config.tls_key is not None),
     )
     try:
         await api.serve(sockets=[listening])

@@ -162,7 +162,11 @@ class Answer:
             content = self._kind.piece(piece.text) | self._beside(piece)
             yield self._event([entry | content | about])
         if done is not None:
-            yield self._event([entry | self._kind.closing | self._ending(done)])
+            lossy = (
+                done.statistics.lossy if not self._usage_wanted else ""
+            )  # else it is beside usage
+            label = {"lossy": lossy} if lossy else {}
+            yield self._event([entry | self._kind.closing | self._ending(done)], label)
 
     def _event(self, choices: list[Json], more: Mapping[str, Any] | None = None) -> Json:
         event = {**self._head, "object": self._kind.piece_object, "choices": choices}

@@ -19,9 +19,10 @@ from orchestrator.front.errors import ApiError
 from orchestrator.front.fields import TOO_LONG
 from orchestrator.front.generation import ClientGoneError, Door, Generation
 from orchestrator.front.info import server_info
-from orchestrator.front.keys import KeyGuard
+from orchestrator.front.keys import METRICS, OPEN, KeyGuard
 from orchestrator.front.kinds import CHAT, COMPLETION, Kind
 from orchestrator.front.messages import Query, Status
+from orchestrator.front.metering import Quota
 from orchestrator.front.openapi import document
 from orchestrator.front.parsing import body, parse
 from orchestrator.front.queries import MOST_CHOICES, query
@@ -113,10 +114,19 @@ class Service:
         """`GET /openapi.json`."""
         return JSONResponse(document())
 
-    @property
-    def key(self) -> str:
-        """What clients must bring; nothing: nothing."""
-        return self._config.api_key.get_secret_value()
+    def guard(self, app: FastAPI) -> None:
+        """Ask for keys and count what is asked with them, if that is configured."""
+        config = self._config
+        quota = Quota(config.key_rate, config.key_burst, config.key_concurrent)
+        if not config.keys and quota == Quota(burst=config.key_burst):
+            return
+        app.add_middleware(
+            KeyGuard,
+            keys=config.keys,
+            open_paths=OPEN | ({METRICS} if config.metrics_without_key else set()),
+            quota=quota,
+            clock=time.monotonic,
+        )
 
     def _open(self, request: Request) -> Status:
         """Whether a request would find anybody."""
@@ -220,8 +230,7 @@ def make_app(service: Service) -> FastAPI:
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _broken)
-    if service.key:
-        app.add_middleware(KeyGuard, key=service.key)
+    service.guard(app)
     return app
 
 

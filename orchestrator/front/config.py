@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
 from protocol.config import LinkConfig, MeshConfig
 
@@ -37,13 +37,25 @@ class FrontConfig(BaseModel):
         "summary", description="what answers tell of speculation, in `metrics.speculative_decoding`"
     )
     api_key: SecretStr = Field(
-        SecretStr(""), exclude=True, description="what clients must bring; empty: nothing"
+        SecretStr(""),
+        exclude=True,
+        description="what clients must bring; several keys are separated by commas; empty: nothing",
     )
+    key_rate: float = Field(0.0, ge=0, description="requests a second with one key; 0: no limit")
+    key_burst: int = Field(
+        16, ge=1, description="requests with one key that may come at once, where `key_rate` is set"
+    )
+    key_concurrent: int = Field(0, ge=0, description="requests in flight with one key; 0: no limit")
+    tls_certificate: Path | None = Field(
+        None, description="PEM file of the certificate chain: clients are answered over HTTPS"
+    )
+    tls_key: Path | None = Field(None, description="PEM file of the certificate's private key")
     service: dict[str, JsonValue] = Field(
         {}, description="what `/server_info` tells of the whole service's configuration"
     )
-    metrics_open: bool = Field(
-        True, description="whether the port of the API answers /metrics, to whoever asks"
+    metrics_open: bool = Field(True, description="whether the port of the API answers /metrics")
+    metrics_without_key: bool = Field(
+        False, description="whether /metrics on the port of the API needs no key where others do"
     )
     metrics_port: int | None = Field(
         None, ge=0, le=65535, description="a port of its own for /metrics; 0 lets the system pick"
@@ -57,3 +69,15 @@ class FrontConfig(BaseModel):
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> "FrontConfig":
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key go together")
+        return self
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The API keys, if any."""
+        written = self.api_key.get_secret_value().split(",")
+        return tuple(key for each in written if (key := each.strip()))

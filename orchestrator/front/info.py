@@ -32,7 +32,7 @@ def server_info(config: FrontConfig, status: Status) -> dict[str, Any]:
             {"role": "front", "node_id": config.node_id},
             *(_node(member) for member in status.members),
         ],
-        "api_key": bool(config.api_key.get_secret_value()),
+        "api_key": bool(config.keys),
         "front": config.model_dump(mode="json", exclude={"service"}),
         "config": dict(config.service),
     }

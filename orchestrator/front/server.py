@@ -3,11 +3,15 @@
 import contextlib
 import os
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from orchestrator.front.config import FrontConfig
 
 LAST_WORDS: Final = 2
 """Seconds for answers that are complete to reach their clients after the mesh loop is over."""
@@ -21,8 +25,8 @@ class Server(uvicorn.Server):
         yield
 
 
-def server(app: ASGIApp) -> Server:
-    """It tells nobody what it is, and ends soon after it is asked to."""
+def server(app: ASGIApp, certificate: Path | None = None, key: Path | None = None) -> Server:
+    """It tells nobody what it is, and ends soon after it is asked to. With a certificate it speaks TLS."""
     return Server(
         uvicorn.Config(
             app,
@@ -31,6 +35,8 @@ def server(app: ASGIApp) -> Server:
             access_log=False,
             timeout_graceful_shutdown=LAST_WORDS,
             server_header=False,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
         )
     )
 
@@ -45,7 +51,21 @@ def listen(host: str, port: int) -> socket.socket:
         raise OSError(f"cannot listen on {host} port {port}: {reason}") from error
 
 
-def address(host: str, listening: socket.socket) -> str:
+def address(host: str, listening: socket.socket, *, tls: bool = False) -> str:
     """Where it can be reached."""
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listening.getsockname()[1]}"
+    return f"{'https' if tls else 'http'}://{shown}:{listening.getsockname()[1]}"
+
+
+def check_tls(config: FrontConfig) -> None:
+    """An OSError names the file that is missing, or a pair that is none: before anybody is told that we are there."""
+    certificate, key = config.tls_certificate, config.tls_key
+    if certificate is None or key is None:
+        return
+    for path in (certificate, key):
+        if not path.is_file():
+            raise OSError(f"there is no file {path}")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise OSError(f"{certificate} and {key} are no pair: {error.reason}") from error

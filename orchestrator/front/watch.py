@@ -52,7 +52,7 @@ class Watch:
         if listening is None:
             return
         page = Starlette(routes=[Route(METRICS, self._metrics.answer)])
-        self._page = server(page)
+        self._page = server(page, self._config.tls_certificate, self._config.tls_key)
         self._serving = asyncio.create_task(self._page.serve([listening]))
 
     async def close(self) -> None:

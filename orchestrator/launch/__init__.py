@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
+from orchestrator.config import Config
 from orchestrator.launch.events import Changed, Over
 from orchestrator.launch.plan import Child
 
@@ -28,10 +29,26 @@ Watch = Callable[[Changed], None]
 """Hears what becomes of the processes; called from the service's own thread."""
 
 
-def _local(children: Sequence[Child], watch: Watch) -> Service:
+def _local(children: Sequence[Child], watch: Watch, _config: Config) -> Service:
     from orchestrator.launch.local import LocalService  # noqa: PLC0415  (only who launches pays)
 
     return LocalService(children, watch)
 
 
-LAUNCHERS: Final[Mapping[str, Callable[[Sequence[Child], Watch], Service]]] = {"local": _local}
+def _ray(children: Sequence[Child], watch: Watch, config: Config) -> Service:
+    from orchestrator.launch.local import LocalService  # noqa: PLC0415
+    from orchestrator.launch.ray import RayStarter  # noqa: PLC0415
+
+    return LocalService(children, watch, RayStarter(children, config))
+
+
+Launch = Callable[[Sequence[Child], Watch, Config], Service]
+
+LAUNCHERS: Final[Mapping[str, Launch]] = {"local": _local, "ray": _ray}
+
+
+def wanted(config: Config, environment: Mapping[str, str]) -> str:
+    """The launcher's name: what was said, else ray where the environment names a cluster."""
+    if "launcher" not in config.model_fields_set and environment.get("RAY_ADDRESS"):
+        return "ray"
+    return config.launcher

@@ -1,5 +1,7 @@
 """The local launcher: children of this process, supervised by a thread. They end when this process does.
 
+Other launchers differ in how a child is started, and use the same thread: a `Starter` makes what runs.
+
 A child sees the end of its stdin when we are gone; we see the end of its stdout when it is gone. So neither side polls.
 """
 
@@ -10,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final, Protocol
 
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch import Watch
@@ -37,18 +39,54 @@ LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
 LOGS_KEPT: Final = 20
 
 
+class Running(Protocol):
+    """A child that runs, as `Process` is: `stdout` is readable when `read` has something to tell."""
+
+    stdout: IO[bytes]
+    pid: int
+
+    def tell(self, line: object) -> None: ...
+
+    def read(self) -> list[dict[str, Any]] | None: ...
+
+    def kill(self) -> None: ...
+
+    def reap(self) -> int: ...
+
+
+class Starter(Protocol):
+    """Starts children, and gives back what it holds when all have ended."""
+
+    def start(self, child: Child, log: Path) -> Running: ...
+
+    def close(self) -> None: ...
+
+
+class Here:
+    """Starts them on this machine."""
+
+    def start(self, child: Child, log: Path) -> Running:
+        return Process(child, log)
+
+    def close(self) -> None:
+        pass
+
+
 class LocalService:
     """Keeps the contract of `orchestrator.launch.Service`."""
 
-    def __init__(self, children: Sequence[Child], watch: Watch) -> None:
+    def __init__(
+        self, children: Sequence[Child], watch: Watch, starter: Starter | None = None
+    ) -> None:
+        self._starter = starter or Here()
         self.name = f"service-{os.getpid()}-{time.monotonic_ns() % 1_000_000}"
         self.logs = cache_folder() / "logs" / self.name
         self.logs.mkdir(parents=True)
-        _sweep_logs(self.logs.parent)
+        sweep_logs(self.logs.parent)
         self._watch = watch
         self._front = next(c.config for c in children if isinstance(c.config, FrontConfig))
         self._core = Supervisor(children, time.monotonic())
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, Running] = {}
         self._state_file = StateFile(self.name)
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
@@ -155,7 +193,7 @@ class LocalService:
 
     def _spawn(self, child: Child) -> Event:
         try:
-            process = Process(child, self.logs / f"{child.name}.log")
+            process = self._starter.start(child, self.logs / f"{child.name}.log")
         except OSError:
             return Exited(child.name, 127)
         self._processes[child.name] = process
@@ -187,6 +225,7 @@ class LocalService:
         else:
             shutil.rmtree(self.logs, ignore_errors=True)
         self._state_file.close()
+        self._starter.close()
         self._selector.close()
         with self._changed:
             self._over = over
@@ -216,7 +255,7 @@ def _told(member: Member) -> NodeState:
     )
 
 
-def _sweep_logs(folder: Path) -> None:
+def sweep_logs(folder: Path) -> None:
     """Logs of services that failed are kept, but not for ever."""
     logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
     for old in logs[:-LOGS_KEPT]:

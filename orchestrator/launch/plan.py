@@ -1,15 +1,16 @@
 """From the configuration of a service to the processes it consists of. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from drafter.config import DrafterConfig
+from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
-from orchestrator.launch.threads import Share, shares
-from verifier.config import VerifierConfig
+from orchestrator.launch.threads import LIGHT, Share, shares
+from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {
     "front": "orchestrator.front",
@@ -77,6 +78,36 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
     ]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where one process stands that has a machine or a container for itself; its peers are started by others."""
+
+    name: str
+    bind: str = ""
+    """Its mesh address; empty: as the role has it."""
+    dials: tuple[str, ...] = ()
+
+
+def alone(
+    config: Config, role: str, place: Place, models: tuple[Path, Path | None], cores: int
+) -> Child:
+    """The one process of a role that has all the cores here; `models` are the folders of target and draft model."""
+    target, draft = models
+    counts = {"verifiers": 1, "drafters": int(role == "drafter")}
+    whole = config if role == "front" else config.model_copy(update=counts)
+    child = next(each for each in children(whole, target, draft, cores) if each.role == role)
+    wanted = _wanted_threads(config).get(role)
+    if role == "drafter" and config.method not in LIGHT:
+        share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
+        child = drafter(whole, 0, target, draft, share["verifier"])
+    changed: dict[str, object] = {"node_id": place.name}
+    if place.bind and "bind" in type(child.config).model_fields:
+        changed["bind"] = place.bind
+    if role in DIALS:
+        changed[f"{DIALS[role]}s"] = place.dials
+    return replace(child, config=child.config.model_copy(update=changed))
+
+
 def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
     planner = config.verifier.planner.model_copy(
         update={"draft_length": config.draft_length, "overlap": config.overlap}
@@ -89,12 +120,21 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
             "dtype": config.dtype,
             "threads": share.threads,
             "planner": planner,
+            "drafts": _drafts(config),
             "link": config.link,
             "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
     return Child(part, "verifier", share.environment)
+
+
+def _drafts(config: Config) -> DraftsConfig:
+    """What verifiers may take for granted; of guesses that are certain there is nothing to know."""
+    known = manner(config.drafter.model_copy(update={"method": config.method}))
+    return (
+        DraftsConfig() if known.draws == "certain" else DraftsConfig.model_validate(known._asdict())
+    )
 
 
 def drafter(

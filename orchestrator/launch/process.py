@@ -54,7 +54,7 @@ class Process:
         if not data:
             return None
         *lines, self._partial = (self._partial + data).split(b"\n")
-        return [status for line in lines if (status := _parse(line)) is not None]
+        return [status for line in lines if (status := parse(line)) is not None]
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
@@ -73,7 +73,7 @@ class Process:
         return code
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def parse(line: bytes) -> dict[str, Any] | None:
     """A status line; what a library prints to stdout is none."""
     with suppress(ValueError):
         status = json.loads(line)

@@ -17,6 +17,7 @@ def benches(folder: Path) -> Mapping[str, Sequence[str]]:
         "engine": ["tests.bench.engine_forward", model, "--repeats", "5"],
         "proposers": ["tests.bench.proposers"],
         "hidden": ["tests.bench.hidden"],
+        "planning": ["tests.bench.planning"],
         "verification": ["tests.bench.verification"],
         "watching": ["tests.bench.watching"],
         "mesh": ["orchestrator", "bench", "mesh"],

@@ -25,7 +25,7 @@ from verifier.config import PlannerConfig
 from verifier.drafting import Drafting
 from verifier.generation import Generation
 from verifier.hidden import Hidden
-from verifier.planner import Fixed
+from verifier.planners.fixed import Fixed
 from verifier.reading import FeatureRows
 
 PAGE = 16

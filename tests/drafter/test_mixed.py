@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from drafter.config import DrafterConfig
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import PROPOSERS, Proposal
 from drafter.proposers.mixed import PROBE_EVERY, MixedProposer
+from protocol.laws import Law
 from protocol.tensor import Tensor
 from tests.drafter.stories import commit, guess, mirror_of
 
@@ -93,3 +95,31 @@ def test_the_table_makes_one_of_configured_methods() -> None:
     with pytest.raises(ValueError, match="mixed cannot hold sufix, only suffix"):
         PROPOSERS["mixed"](DrafterConfig(method="mixed", mixed=("sufix",)))
     assert PROBE_EVERY > 2
+
+
+class Draws(Method):
+    """Draws its token from a law of two."""
+
+    def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        law = Law(np.array([self.token, 9], np.int32), np.array([0.75, 0.25], np.float32))
+        return [Proposal([self.token] * n, [0.75] * n, laws=[law] * n) for _, n in wants]
+
+
+def test_guesses_that_were_not_drawn_are_certain_beside_drawn_ones() -> None:
+    mixed = MixedProposer({"draws": Draws(7), "certain": Method(8)})
+    mirror = mirror_of([1], ahead=4)
+    mixed.open(mirror)
+
+    def draft(count: int) -> None:
+        [made] = mixed.propose([(mirror, count)])
+        mirror.extend(made.tokens, made.confidences, made.laws)
+
+    draft(3)
+    commit(mixed, mirror, [7])  # and now it is the other one's turn
+    draft(2)
+    assert mirror.line == [7, 7, 7, 8, 8]
+    assert [law.ids.tolist() for law in mirror.laws] == [[7, 9], [7, 9], [8], [8]]
+    assert [law.shares.tolist() for law in mirror.laws] == [[0.75, 0.25]] * 2 + [[1.0]] * 2
+    commit(mixed, mirror, [7, 7, 8])
+    mirror.extend([7], [0.5], [Law(np.array([7], np.int32), np.array([1.0], np.float32))])
+    assert len(mirror.laws) == len(mirror.line) - mirror.base

@@ -11,7 +11,8 @@ import transformers
 from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
 from drafter.proposers import PROPOSERS, Proposal
-from drafter.proposers.standalone import StandaloneProposer, paced, share
+from drafter.proposers.reading import paced, share
+from drafter.proposers.standalone import StandaloneProposer
 from engine.config import EngineConfig
 from engine.philox import Role, uniforms
 from engine.runner import Engine

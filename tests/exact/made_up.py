@@ -44,6 +44,16 @@ def at_once(vocabulary: int, possible: int, name: str = "") -> Drafter:
     return law
 
 
+def on_features(vocabulary: int, possible: int, name: str = "") -> Drafter:
+    """Its laws depend on every token before them, and change when more of these are committed."""
+
+    @lru_cache(None)
+    def law(source: Source) -> Numbers:
+        return _grained(vocabulary, possible, f"{name} {source.committed} {source.guesses}")
+
+    return law
+
+
 def certain(vocabulary: int, name: str = "") -> Drafter:
     """One token after each text."""
     return one_by_one(vocabulary, 1, name)

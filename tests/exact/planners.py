@@ -3,9 +3,10 @@
 What a planner may look at under which rule is said by `verifier/exactness.py`; `test_laws.py` shows why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from verifier.planner import Candidate, Looks
+from verifier.planner import Candidate, Choice, Looks, Outcome
 
 
 class _Alone:
@@ -14,6 +15,8 @@ class _Alone:
     looks: Looks
     wanted = 9
     patience = 0.0
+    choice = Choice()
+    errors: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, most: int, least: float = 0.5) -> None:
         self.most = most
@@ -22,7 +25,7 @@ class _Alone:
     def enough(self, available: int) -> bool:
         return available >= self.most
 
-    def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
+    def lengths(self, candidates: Sequence[Candidate], budget: int, beside: int = 0) -> list[int]:  # noqa: ARG002
         lengths = []
         for each in candidates:
             lengths.append(min(self.length(each.confidences[: self.most]), budget))
@@ -31,6 +34,15 @@ class _Alone:
 
     def length(self, confidences: Sequence[float]) -> int:
         raise NotImplementedError
+
+    def ahead(self, request: int) -> int:  # noqa: ARG002
+        return self.wanted
+
+    def learn(self, outcome: Outcome) -> None:
+        """The laws of a step do not depend on what one knows already."""
+
+    def forget(self, request: int) -> None:
+        """Nothing was kept."""
 
 
 class LooksBehind(_Alone):
@@ -71,7 +83,7 @@ class Ranks(_Alone):
 
     looks = Looks.AT
 
-    def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
+    def lengths(self, candidates: Sequence[Candidate], budget: int, beside: int = 0) -> list[int]:  # noqa: ARG002
         slots = []
         for request, each in enumerate(candidates):
             survival = 1.0
@@ -87,7 +99,7 @@ class Trades(_Alone):
 
     looks = Looks.AHEAD
 
-    def lengths(self, candidates: Sequence[Candidate], budget: int) -> list[int]:
+    def lengths(self, candidates: Sequence[Candidate], budget: int, beside: int = 0) -> list[int]:  # noqa: ARG002
         best = max(range(len(candidates)), key=lambda each: candidates[each].confidences[-1])
         return [
             min(self.most, budget) if request == best else 0 for request in range(len(candidates))

@@ -6,6 +6,7 @@ What is made up here is only what the laws are (`p` of the target, `q` of the dr
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from itertools import product
 from pathlib import Path as Folder
@@ -67,6 +68,17 @@ class Line(NamedTuple):
     coins: frozenset[tuple[Hashable, Interval]] = frozenset()
 
 
+class Renews(StrEnum):
+    """What a drafter does with its tail when it knows a newer base."""
+
+    NEVER = "never"
+    SOONER = "sooner"  # draws all of it anew, and the verifier has that before its next round
+    LATER = "later"  # the same, and it comes while the next round is on its way
+    LOOKING = (
+        "looking"  # draws it anew, but keeps tokens and laws up to the first that is not the same
+    )
+
+
 @dataclass(frozen=True)
 class Service:
     """How a verifier and its drafter are set.
@@ -88,6 +100,7 @@ class Service:
     decide: Decide | None = None
     sends: bool = True  # its laws
     wire: bool = True  # they travel, as float32
+    renews: Renews = Renews.NEVER
     lengths: list[Fraction] = field(default_factory=list)  # tokens a round, as an expectation
 
     @property
@@ -123,7 +136,7 @@ class Service:
         ]
         lengths = self.planner.lengths(candidates, self.budget)
         return tuple(
-            self._verify(request, line, purse, side, length)
+            self._verify(request, line, purse, side, length=length, held=held)
             for request, (line, purse, side, length) in enumerate(
                 zip(lines, purses, sides, lengths, strict=True)
             )
@@ -135,24 +148,23 @@ class Service:
         self, request: int, line: Line, purse: Purse, held: int
     ) -> tuple[Mirror, DraftTail, list[int]]:
         """The mirror and the tail as they were, and as many more guesses as the tail should hold."""
-        entry = self._entry
         mirror = Mirror.open(
             1,
             DraftSync(
-                request, 1, (), line.committed, 99, Sampling(1.0), slice=9, fresh=entry.fresh
+                request, 1, (), line.committed, 99, Sampling(1.0), slice=9, fresh=self._entry.fresh
             ),
         )
-        bases = list(line.bases)
-        for place, token in enumerate(line.ahead):
-            law = self._law(line, line.ahead[:place], bases[place])
-            self._extend(mirror, token, law)
-        while len(mirror.line) - mirror.base < held:
-            guesses = tuple(mirror.line[mirror.base :])
-            law = self._law(line, guesses, mirror.base)
-            fresh = mirror.fresh and "draft" not in self.reused
-            coin: Any = purse.coin("draft", len(mirror.line), mirror.base + 1 if fresh else 0)
-            self._extend(mirror, pick(law, coin), law)  # type: ignore[arg-type]
-            bases.append(mirror.base)
+        bases: list[int] = []
+        for place in range(len(line.ahead)):
+            token, base = line.ahead[place], line.bases[place]
+            if self.renews is Renews.SOONER:
+                break
+            if self.renews is Renews.LOOKING and self._drawn(line, mirror, purse)[0] != token:
+                break
+            self._extend(mirror, token, self._law(line, line.ahead[:place], base))
+            bases.append(base)
+        if self.renews is not Renews.LATER or not line.ahead:
+            bases += self._fill(line, mirror, purse, held)
         tail = DraftTail(line.committed, len(self.target(())))
         tail.grant(99)
         tail.receive(mirror.take())
@@ -161,6 +173,21 @@ class Service:
             numbers = [self._law(line, guesses[:place], base) for place, base in enumerate(bases)]
             tail.laws = [_Spoken(list(law)) for law in numbers]  # type: ignore[misc]
         return mirror, tail, bases
+
+    def _fill(self, line: Line, mirror: Mirror, purse: Purse, held: int) -> list[int]:
+        """Guesses until the tail is so long; on what base each was drawn."""
+        bases = []
+        while len(mirror.line) - mirror.base < held:
+            self._extend(mirror, *self._drawn(line, mirror, purse))
+            bases.append(mirror.base)
+        return bases
+
+    def _drawn(self, line: Line, mirror: Mirror, purse: Purse) -> tuple[int, Numbers]:
+        """The next guess of a mirror, drawn on the newest base."""
+        law = self._law(line, tuple(mirror.line[mirror.base :]), mirror.base)
+        fresh = mirror.fresh and "draft" not in self.reused
+        coin: Any = purse.coin("draft", len(mirror.line), mirror.base + 1 if fresh else 0)
+        return pick(law, coin), law  # type: ignore[arg-type]
 
     def _law(self, line: Line, guesses: Tokens, base: int) -> Numbers:
         text = (*line.committed, *guesses)
@@ -184,7 +211,9 @@ class Service:
         line: Line,
         purse: Purse,
         side: tuple[Mirror, DraftTail, list[int]],
+        *,
         length: int,
+        held: int,
     ) -> Line:
         mirror, tail, bases = side
         base = len(line.committed)
@@ -202,6 +231,10 @@ class Service:
             laws=tail.laws[: length + 1],
         )
         tokens = self._judge(work, line.committed, purse).tokens
+        if self.renews is Renews.LATER and line.ahead:
+            mirror.replace(base, (), ())
+            bases = self._fill(line, mirror, purse, held)
+            tail.receive(mirror.take())
         tail.commit(tokens)
         mirror.adopt(VerifyCommit(request, 1, base, tokens, 99))
         assert mirror.line[mirror.base :] == tail.ahead

@@ -15,6 +15,7 @@ from torch import Tensor
 from drafter.config import DrafterConfig
 from orchestrator.heads import captured
 from protocol.messages import Ending
+from protocol.process import Drain
 from tests import heads
 from tests.cluster import Answer, Cluster
 from tests.exact import training
@@ -184,6 +185,27 @@ def test_a_drafter_that_joins_in_the_middle_is_as_good_as_one_that_was_there(
     late.finish(running)
     drafted, accepted = (after - then for after, then in zip(counts(late), before, strict=True))
     assert accepted == drafted >= 10
+
+
+@pytest.mark.parametrize("name", ["eagle3", "dspark"])
+def test_a_request_that_moves_is_drafted_for_as_if_it_had_not(
+    target: Target, tmp_path: Path, name: str
+) -> None:
+    """One drafter drains in mid-stream; the other is sent all rows, and every one of its guesses is right, too."""
+    config = taught(tmp_path, target, name)
+    two = [config.model_copy(update={"node_id": f"drafter-{number}"}) for number in range(2)]
+    moving = Cluster(target.folder, two, draft_length=2, page_size=PAGE, features=captured(config))
+    running = moving.begin([target.prompts[PROMPT]], Ending(OUTPUT - SIZE))
+    moving.turns(7)
+    moving.drafters["drafter-0"].command(Drain())
+    moving.turns(2)
+    assert len(moving.drafters["drafter-0"].core) == 0
+    assert moving.drafters["drafter-0"].stopped
+    before = counts(moving)
+    moving.finish(running)
+    drafted, accepted = (after - then for after, then in zip(counts(moving), before, strict=True))
+    assert accepted == drafted >= 8
+    assert moving.core.drafting.unbindings["draining"] == 1
 
 
 def counts(cluster: Cluster) -> tuple[int, int]:

@@ -13,7 +13,8 @@ from tests.exact.made_up import always, drafts, one_by_one, target
 from tests.exact.planners import LooksAtIt, LooksBehind
 from tests.exact.rounds import Numbers, Service, distance, emitted, own
 from verifier.config import PlannerConfig
-from verifier.planner import Fixed, Planner
+from verifier.planner import Planner
+from verifier.planners.fixed import Fixed
 from verifier.rules.decisions import (
     Decide,
     Place,

@@ -144,7 +144,7 @@ def test_a_block(tmp_path: Path, python: Path, name: str) -> None:
             before = head.markov.before(library.ids[ANCHOR + slot : ANCHOR + slot + 1])
             bias, memory = head.markov.step(before, x[slot : slot + 1], memory)
             logits[slot] += bias[0]
-            sure.append(head.confidence(x[slot : slot + 1], before))
+            sure.append(head.confidence(x[slot : slot + 1], before, slot))
         torch.testing.assert_close(
             torch.cat(sure), library.said["confidence"], atol=1e-5, rtol=1e-4
         )

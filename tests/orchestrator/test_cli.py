@@ -82,8 +82,16 @@ def test_a_model_that_cannot_be_had_is_one_sentence_and_code_1() -> None:
     )
 
 
-def test_vllms_flag_is_refused_by_its_key() -> None:
-    assert run("up", "--speculative-config", '{"method": "medusa"}') == (
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["--speculative-config", '{"method": "medusa"}'],
+        ["--speculative-config.method", "medusa"],
+        ["--speculative-config.method=medusa", "--speculative-config.model=x"],
+    ],
+)
+def test_vllms_flag_is_refused_by_its_key(said: list[str]) -> None:
+    assert run("up", *said) == (
         2,
         "error: --speculative-config: method: 'medusa' is not supported; "
         "there is dflash, draft_model, dspark, eagle, eagle3, ngram, suffix\n",

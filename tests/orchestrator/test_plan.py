@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from drafter.config import DrafterConfig
 from orchestrator.config import Config
 from orchestrator.front.config import FrontConfig
-from orchestrator.launch.plan import children
-from verifier.config import FeaturesConfig, VerifierConfig
+from orchestrator.launch.plan import Place, alone, children
+from verifier.config import DraftsConfig, FeaturesConfig, VerifierConfig
 
 TARGET, DRAFT = Path("/models/target"), Path("/models/draft")
 
@@ -47,6 +47,26 @@ def test_what_a_part_says_for_itself_wins() -> None:
     _, verifier, drafter, _ = children(config, TARGET, None, 8)
     assert (verifier.config.threads, drafter.config.dtype) == (1, "bfloat16")  # type: ignore[union-attr]
     assert verifier.environment["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("method", "how", "told"),
+    [
+        ("dflash", "probabilistic", DraftsConfig(draws="at once", confidence="largest")),
+        ("dspark", "probabilistic", DraftsConfig(draws="one by one", confidence="head")),
+        ("dspark", "greedy", DraftsConfig()),
+        ("suffix", "probabilistic", DraftsConfig()),
+    ],
+)
+def test_verifiers_are_told_how_their_drafters_guess(
+    method: str, how: str, told: DraftsConfig
+) -> None:
+    config = Config.model_validate({"method": method, "drafter": {"draft_sample_method": how}})
+    verifier = children(config, TARGET, DRAFT, 4)[1].config
+    assert isinstance(verifier, VerifierConfig)
+    assert verifier.drafts == told
+    with pytest.raises(ValidationError, match=r"verifier\.drafts is decided by `method`"):
+        Config.model_validate({"verifier": {"drafts": {}}})
 
 
 def test_a_draft_head_is_known_on_both_sides() -> None:
@@ -87,3 +107,24 @@ def test_trust_in_code_is_one_setting_and_off() -> None:
     for part in ("verifier", "drafter"):
         with pytest.raises(ValidationError, match="is decided by `trust_remote_code`"):
             Config.model_validate({part: {"trust_remote_code": True}})
+
+
+def test_a_process_alone_has_all_cores_and_knows_the_whole_service() -> None:
+    config = Config.model_validate({"verifiers": 4, "drafters": 8, "method": "standalone"})
+    models = (TARGET, DRAFT)
+    verifier = alone(
+        config, "verifier", Place("v-7", "tcp://0.0.0.0:7400", ("tcp://d:1",)), models, 6
+    )
+    assert isinstance(verifier.config, VerifierConfig)
+    assert (verifier.name, verifier.config.threads) == ("v-7", 6)
+    assert (verifier.config.bind, verifier.config.drafters) == (
+        "tcp://0.0.0.0:7400",
+        ("tcp://d:1",),
+    )
+    drafter = alone(config, "drafter", Place("d-7"), models, 6).config
+    assert isinstance(drafter, DrafterConfig)
+    assert (drafter.threads, drafter.bind) == (6, "tcp://127.0.0.1:*")
+    front = alone(config, "front", Place("f-7", dials=("tcp://v:1",)), models, 6).config
+    assert isinstance(front, FrontConfig)
+    assert front.verifiers == ("tcp://v:1",)
+    assert (front.service["verifiers"], front.service["drafters"]) == (4, 8)

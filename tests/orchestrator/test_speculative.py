@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.config import Config
+from orchestrator.dotted import spelled
 from orchestrator.settings import ConfigError, load
 from orchestrator.speculative import merged, settings
 
@@ -57,6 +58,62 @@ def refused(**keys: Any) -> str:
             },
         ),
         (
+            {"model": "small", "draft_sample_method": "probabilistic"},
+            {
+                "method": "standalone",
+                "draft": "small",
+                "verifier": {"rule": "ratio"},
+                "drafter": {"draft_sample_method": "probabilistic"},
+            },
+        ),
+        (
+            {
+                "method": "eagle3",
+                "model": "head",
+                "rejection_sample_method": "standard",
+                "draft_sample_method": "greedy",
+            },
+            {"method": "eagle3", "draft": "head", "drafter": {"draft_sample_method": "greedy"}},
+        ),
+        (
+            {
+                "method": "dspark",
+                "model": "head",
+                "draft_sample_method": "probabilistic",
+                "rejection_sample_method": "block",
+            },
+            {
+                "method": "dspark",
+                "draft": "head",
+                "verifier": {"rule": "block"},
+                "drafter": {"draft_sample_method": "probabilistic"},
+            },
+        ),
+        (
+            {
+                "method": "suffix",
+                "num_speculative_tokens": 3,
+                "rejection_sample_method": "synthetic",
+                "synthetic_acceptance_rates": [0.9, 0.5, 0.25],
+            },
+            {
+                "method": "suffix",
+                "draft_length": 3,
+                "verifier": {"rule": "synthetic", "synthetic": {"rates": [0.9, 0.5, 0.25]}},
+            },
+        ),
+        (
+            {
+                "method": "ngram",
+                "rejection_sample_method": "synthetic",
+                "synthetic_acceptance_length": 2.5,
+            },
+            {
+                "method": "ngram",
+                "verifier": {"rule": "synthetic", "synthetic": {"length": 2.5}},
+            },
+        ),
+        (
             {"method": "eagle", "model": "head", "num_speculative_tokens": 3},
             {"method": "eagle3", "draft": "head", "draft_length": 3},
         ),
@@ -92,7 +149,7 @@ def test_its_keys_have_names_here(keys: dict[str, Any], ours: dict[str, Any]) ->
 
 def test_values_that_ask_for_nothing_are_no_fault() -> None:
     nothing = {"quantization": None, "draft_tensor_parallel_size": 1, "parallel_drafting": False}
-    asked = {"rejection_sample_method": "standard", "draft_sample_method": "greedy"}
+    asked = {"rejection_sample_method": "standard", "synthetic_acceptance_length": None}
     assert said(method="suffix", prompt_lookup_max=None, **nothing, **asked) == {"method": "suffix"}
 
 
@@ -113,8 +170,33 @@ def test_values_that_ask_for_nothing_are_no_fault() -> None:
             "--speculative-config: quantization 'fp8' is not supported",
         ),
         (
-            {"method": "suffix", "rejection_sample_method": "block"},
-            "--speculative-config: rejection_sample_method 'block' is not supported",
+            {"method": "suffix", "rejection_sample_method": "typical"},
+            "--speculative-config: rejection_sample_method: "
+            "Input should be 'standard', 'block' or 'synthetic'",
+        ),
+        (
+            {"method": "suffix", "draft_sample_method": "beam"},
+            "--speculative-config: draft_sample_method: "
+            "Input should be 'greedy' or 'probabilistic'",
+        ),
+        (
+            {"method": "suffix", "synthetic_acceptance_length": 2.0},
+            "--speculative-config: synthetic_acceptance_length: "
+            "only with rejection_sample_method synthetic",
+        ),
+        (
+            {"method": "suffix", "synthetic_acceptance_rates": [0.5]},
+            "--speculative-config: synthetic_acceptance_rates: "
+            "only with rejection_sample_method synthetic",
+        ),
+        (
+            {
+                "method": "suffix",
+                "rejection_sample_method": "synthetic",
+                "synthetic_acceptance_rates": [1.5],
+            },
+            "--speculative-config: synthetic_acceptance_rates: 0: "
+            "Input should be less than or equal to 1",
         ),
         (
             {"method": "suffix", "draft_tensor_parallel_size": True},
@@ -176,9 +258,60 @@ def test_it_is_merged_with_what_else_was_said(
 
 def test_what_is_said_twice_is_no_guess() -> None:
     with pytest.raises(ConfigError, match="--draft-length and --speculative-config say the same"):
-        merged({"draft_length": 3}, '{"method": "ngram", "num_speculative_tokens": 4}')
-    assert merged({"port": 1, "method": None}, '{"method": "ngram"}') == {
+        merged({"draft_length": 3}, ['{"method": "ngram", "num_speculative_tokens": 4}'])
+    assert merged({"port": 1, "method": None}, ['{"method": "ngram"}']) == {
         "port": 1,
         "method": "ngram",
     }
-    assert merged({"port": 1}, None) == {"port": 1}
+    assert merged({"port": 1}, ()) == {"port": 1}
+    with pytest.raises(ConfigError, match="--speculative-config: method is said twice"):
+        merged({}, ['{"method": "ngram"}', '{"method": "suffix"}'])
+
+
+def test_rules_and_curves_that_do_not_go_together_are_refused_like_ours(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,  # noqa: ANN401
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="rule block with method ngram: keeps no more than"):
+        load(said(method="ngram", rejection_sample_method="block"))
+    with pytest.raises(ConfigError, match="needs either"):
+        load(said(method="ngram", rejection_sample_method="synthetic"))
+    rising = {"synthetic_acceptance_rates": [0.1, 0.2]}
+    with pytest.raises(ConfigError, match="rise"):
+        load(said(method="ngram", rejection_sample_method="synthetic", **rising))
+
+
+DOT = "--speculative-config."
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [f"{DOT}method", "ngram", f"{DOT}num_speculative_tokens", "5"],
+        [f"{DOT}method=ngram", f"{DOT}num_speculative_tokens=5"],
+        ["--speculative-config", '{"method": "ngram"}', f"{DOT}num_speculative_tokens=5"],
+    ],
+)
+def test_keys_may_be_said_one_by_one(arguments: list[str]) -> None:
+    words = spelled(["up", *arguments, "--port", "1"])
+    assert words[0] == "up"
+    assert words[-2:] == ["--port", "1"]
+    assert set(words[1:-2:2]) == {"--speculative-config"}
+    assert settings(*words[2:-2:2]) == {"method": "ngram", "draft_length": 5}
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [("5", 5), ("true", True), ("null", None), ("[0.5, 0.25]", [0.5, 0.25]), ("a/b=c", "a/b=c")],
+)
+def test_a_value_is_json_or_text(value: str, meant: object) -> None:
+    [_, text] = spelled([f"{DOT}model={value}"])
+    assert json.loads(text) == {"model": meant}
+
+
+def test_other_words_stay_as_they_are() -> None:
+    words = ["generate", "--speculative-config", "{}", f"{DOT}method"]
+    assert spelled(words) == words
+    assert spelled(["--", f"{DOT}a", "b"]) == ["--", f"{DOT}a", "b"]
+    assert spelled([f"{DOT}a.b", "3"]) == ["--speculative-config", '{"a": {"b": 3}}']

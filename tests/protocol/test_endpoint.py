@@ -431,6 +431,14 @@ def test_the_heartbeat_that_was_set_last_is_what_peers_hear() -> None:
     assert world.turn(0.5)["verifier"] == [Received(link, (beat,))]
 
 
+def test_a_node_that_drains_says_so_at_once_and_once() -> None:
+    world, _, drafter, link = linked()
+    drafter.heartbeat = Heartbeat("draining", 3)
+    beat = Heartbeat("draining", 3, sent=100_000)
+    assert world.turn(0.1)["verifier"] == [Received(link, (beat,))]
+    assert world.turn(0.1)["verifier"] == []
+
+
 def test_quiet_links_live_without_loss_redial_or_growth() -> None:
     world, verifier, drafter, link = linked()
     for _ in range(400):

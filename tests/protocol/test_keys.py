@@ -1,6 +1,7 @@
 """Nobody gets in without a key that is allowed, and whoever is refused is told why in the log."""
 
 import logging
+import os
 import stat
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from protocol import keys
 from protocol.config import MeshConfig
 from protocol.errors import LocalError
 from protocol.keys import KeyRing, read_public
@@ -179,6 +181,25 @@ def test_a_key_is_for_its_owners_eyes_only(ours: KeyRing) -> None:
     path.chmod(0o640)
     with pytest.raises(LocalError, match="others may read"):
         ours.own()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "open_to_others"),
+    [
+        (0o100600, "we", False),
+        (0o100640, "we", True),
+        (0o100440, "root", False),  # as Kubernetes mounts a Secret for our group
+        (0o100444, "root", True),
+    ],
+)
+def test_a_key_that_is_given_to_our_group_is_taken(
+    mode: int,
+    owner: str,
+    open_to_others: bool,
+) -> None:
+    user = os.geteuid() + (owner == "root")
+    found = os.stat_result((mode, 0, 0, 1, user, os.getegid(), 1, 0, 0, 0))
+    assert keys._too_open(found) == open_to_others
 
 
 def test_both_halves_belong_together_and_the_public_file_has_no_secret(ours: KeyRing) -> None:

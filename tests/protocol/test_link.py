@@ -384,8 +384,8 @@ def test_a_beat_is_said_one_beat_after_the_last_word(towards: str) -> None:
     speaker, _, listener = ends(pair, towards)
     half = (pair.answerer, pair.dialler)[listener]
     data(speaker, "one", now=0.3)
-    said = {now: half.tick(now, Heartbeat("draining", 2))[1] for now in (0.5, 0.79, 0.8, 0.9)}
-    beat = Outgoing(Kind.BEAT, 500, 2, 0, (Heartbeat("draining", 2, sent=800_000),))
+    said = {now: half.tick(now, Heartbeat("ready", 2))[1] for now in (0.5, 0.79, 0.8, 0.9)}
+    beat = Outgoing(Kind.BEAT, 500, 2, 0, (Heartbeat("ready", 2, sent=800_000),))
     assert said == {0.5: [], 0.79: [], 0.8: [beat], 0.9: []}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.messages import Heartbeat
-from protocol.roundtrip import RoundTrip
+from protocol.roundtrip import RECENT, RoundTrip
 
 AHEAD = 5000.0
 """The other machine has been up for so much longer."""
@@ -52,3 +52,15 @@ def test_a_peer_of_an_older_version_tells_no_times() -> None:
     trip = RoundTrip(0.0)
     trip.heard(Heartbeat("ready", 1), 1.0)
     assert trip.stamp(Heartbeat(), 2.0) == Heartbeat(sent=2_000_000)
+
+
+def test_the_shortest_of_a_few_is_the_way_itself() -> None:
+    """What is longer waited for a loop that was busy; an old short one is forgotten."""
+    trip = RoundTrip(0.0)
+    assert trip.shortest == 0.0
+    for seconds in (0.3, 0.05, 0.2):
+        trip.heard(Heartbeat(sent=1, echo=1_000_000), 1.0 + seconds)
+    assert round(trip.shortest, 6) == 0.05
+    for _ in range(RECENT):
+        trip.heard(Heartbeat(sent=1, echo=1_000_000), 1.4)
+    assert round(trip.shortest, 6) == 0.4

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -42,6 +43,7 @@ def _tell(seed: int) -> int:
 def _run(seeds: range, processes: int) -> int:
     begin = perf_counter()
     asks = failed = tokens = accepted = turns = 0
+    covered: Counter[str] = Counter()
     for result in replay_all(seeds, processes):
         if result.summary is None:
             print(result.failure)
@@ -51,7 +53,10 @@ def _run(seeds: range, processes: int) -> int:
         tokens += result.summary.tokens
         accepted += result.summary.accepted
         turns += result.summary.turns
+        covered += result.summary.covered
     seconds = perf_counter() - begin
+    for what, count in sorted(covered.items()):
+        print(f"{what:40} {count:9}")
     print(
         f"{len(seeds)} histories hold: {turns} turns, {asks} requests ({failed} lost with their link or process), "
         f"{tokens} tokens, {accepted} of them drafted; {seconds:.1f} s"

@@ -1,5 +1,7 @@
 """A front door without a core: it submits, listens and resubmits nothing."""
 
+from msgspec.structs import replace
+
 from protocol.endpoint import Endpoint
 from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.loop import Dialled, pause
@@ -82,9 +84,21 @@ class Client:
     def _submit(self, ask: Ask, link: int) -> None:
         ask.state, ask.link, ask.verifier = State.SENT, link, self._links[link]
         ask.sent_at = self._setting.clock()
+        self._use_again(ask)
         self._by_number[link, ask.submit.request] = ask
         self._setting.answered[link, ask.submit.request] = ask
         self._outbox[link].append(ask.submit)
+
+    def _use_again(self, ask: Ask) -> None:
+        """Now and then a number is used again that an answer on this link has made free."""
+        free = [
+            number
+            for (link, number), former in self._by_number.items()
+            if link == ask.link and former.state is State.DONE and former is not ask
+        ]
+        if free and self._setting.pick(3) == 0:
+            number = free[self._setting.pick(len(free))]
+            ask.submit = replace(ask.submit, request=number)
 
     def _handle(self, event: Event) -> None:
         match event:

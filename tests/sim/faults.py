@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from protocol.process import Drain
 from tests.sim.litter import litter
 from tests.sim.scenario import BEAT, ROOMY, Mode
-from tests.sim.weather import Disturbance
+from tests.sim.weather import Disturbance, on_grid
+from verifier.node import VerifierNode
 
 if TYPE_CHECKING:
     from tests.sim.places import Place
@@ -28,9 +30,34 @@ def brew(world: World) -> None:
         if rng.random() < 0.2:
             world.at(rng.uniform(0, scenario.storm), partial(_clear_caches, world, front.address))
     kinds = _KINDS[scenario.mode]
-    for _ in range(rng.randint(3, 9)):
-        kind = rng.choice(kinds)
-        world.at(rng.uniform(0.02, 0.9 * scenario.storm), partial(kind, world))
+    moments = [rng.uniform(0.02, 0.9 * scenario.storm) for _ in range(rng.randint(3, 9))]
+    if rng.random() < 0.25:  # several faults in one moment
+        moments = [rng.choice(moments[:2]) for _ in moments]
+    for moment in moments:
+        world.at(moment, partial(_happen, world, rng.choice(kinds)))
+
+
+def _happen(world: World, kind: Callable[[World], None]) -> None:
+    name = kind.func.__name__ if isinstance(kind, partial) else kind.__name__
+    world.covered[f"fault {name.strip('_')}"] += 1
+    kind(world)
+
+
+def cover(world: World, place: Place) -> None:
+    """Note what this life of a node went through."""
+    if place.node is None:
+        return
+    found: Counter[str] = Counter()
+    for key, count in place.node.endpoint.counters.items():
+        found[key.replace("_", " ")] += count
+    if isinstance(place.node, VerifierNode):
+        core = place.node.core
+        found += Counter({f"unbound: {why}": n for why, n in core.drafting.unbindings.items()})
+        found["preempted"] = core.scheduler.preemptions
+        for name in ("plain_rounds", "refused_by_drafters", "stale_rows", "requests_ended"):
+            for why, count in core.facts().counters[name].items():
+                found[f"{name.replace('_', ' ')}: {why}"] += count
+    world.covered += found
 
 
 def heal(world: World) -> None:
@@ -140,6 +167,7 @@ def _crash(world: World, pick: Callable[[World], Place | None]) -> None:
     place = pick(world)
     if place is None:
         return
+    cover(world, place)
     rng, queued = world.rng, world.rng.random() < 0.5
     world.taint(place.address)
     place.stop(queued=queued)
@@ -170,6 +198,19 @@ def _drain(world: World, pick: Callable[[World], Place | None]) -> None:
         world.note(f"{place.address} drains")
         world.taint(place.address)
         place.node.command(Drain())
+
+
+def _jump(world: World) -> None:
+    """A machine slept: its clock jumps, and nothing else of it moved meanwhile."""
+    places: list[VerifierPlace | DrafterPlace] = [
+        *world.verifiers.values(),
+        *world.drafters.values(),
+    ]
+    place = world.rng.choice(places)
+    seconds = on_grid(world.rng.choice((world.rng.uniform(0.05, 0.8), world.rng.uniform(0.8, 5.0))))
+    world.note(f"the clock of {place.address} jumps by {seconds:.3f}")
+    world.taint(place.address)
+    place.skew += seconds
 
 
 def _move(world: World) -> None:
@@ -208,6 +249,7 @@ _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
         *[partial(_crash, pick=_some_node)] * 2,
         partial(_drain, pick=_some_node),
         _move,
+        _jump,
         *[litter] * 2,
     ),
 }

@@ -76,8 +76,8 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "fault without close": fault(
         Drafting,
         "row",
-        "self.unbind(",
-        'setattr(binding.drafter, "bound", binding.drafter.bound - 1), setattr(known, "binding", None), (',
+        'self._leave(known, "fault", now)',
+        'setattr(binding.drafter, "bound", binding.drafter.bound - 1), setattr(known, "binding", None)',
         rare=True,
     ),
     "no wait after refusal": fault(Waits, "over", "now >= self.until", "True or self.until"),
@@ -132,6 +132,24 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "self._close(",
         "(",
         unseen="a close is always said before the next opening",
+    ),
+    "shared place not given up": fault(
+        DrafterCore, "_make_room", 'self._close(mirror, "shared", now)', "pass"
+    ),
+    "shared place given up without a word": fault(
+        DrafterCore,
+        "_make_room",
+        'self._refuse(mirror.link, mirror.request, mirror.epoch, "full", text)',
+        "pass",
+    ),
+    "left without a wait": fault(
+        Drafting, "_leave", "generation.waits.refused(binding.drafter.link, reason, now)", "pass"
+    ),
+    "slow drafter left without a close": fault(
+        Drafting,
+        "judged",
+        'self._leave(generation, "slow", part.now)',
+        'setattr(generation, "binding", None)',
     ),
     "more mirrors than allowed": fault(
         DrafterCore, "_open", "len(self) >= self._config.max_requests", "False"

@@ -5,7 +5,7 @@ whoever holds the token can tell whether it still stands where it was drafted.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
@@ -35,6 +35,7 @@ class Profile:
     features: bool = (
         False  # it guesses from rows: KV of guesses is worth nothing once they are committed
     )
+    pace: float = 0.0  # seconds of a forward at most
 
     def guess(self, chain: Chain, mirror: Mirror, state: int, position: int, variant: int) -> int:
         """The token for `position` after the tokens of `state`; another one for most other variants when wrong."""
@@ -71,12 +72,15 @@ def law_of(token: int, confidence: float, vocabulary: int) -> Law:
 class HashProposer:
     """One drafter's proposer. `memories` has an entry for every open mirror."""
 
-    def __init__(self, profile: Profile, chain: Chain, rng: random.Random) -> None:
+    def __init__(
+        self, profile: Profile, chain: Chain, rng: random.Random, elapse: Callable[[float], None]
+    ) -> None:
         self.profile = profile
         self.needs = (STATES,) if profile.features else ()
         self.memories: dict[tuple[int, int], _Memory] = {}
         self._chain = chain
         self._rng = rng
+        self._elapse = elapse
 
     def open(self, mirror: Mirror) -> None:
         self.memories[mirror.key] = _Memory(mirror.max_ahead, line=list(mirror.line))
@@ -114,6 +118,7 @@ class HashProposer:
         memory.told = end
 
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
+        self._elapse(self.profile.pace)
         return [self._propose(mirror, want) for mirror, want in wants]
 
     def _propose(self, mirror: Mirror, want: int) -> Proposal:

@@ -27,7 +27,7 @@ from verifier.core import VerifierCore
 from verifier.exactness import asked
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
-from verifier.planner import Fixed
+from verifier.planners import PLANNERS
 from verifier.step import Step
 
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ class VerifierPlace(Place):
         self.decoding: dict[int, int] = {}
         self.tails: dict[int, tuple[float, ...]] = {}
         self.last_id: int | None = None
+        self.skew = world.some_clock()
         self._world = world
 
     def build(self, mesh: SimMesh) -> Node:
         world, config = self._world, self.config
         vocabulary = world.chain.vocabulary
-        planner = Fixed(config.planner)
+        planner = PLANNERS[config.planner.name](config.planner)
         pool = PagePool(world.scenario.pages, config.page_size)
         self.core = VerifierCore(
             config,
@@ -67,9 +68,7 @@ class VerifierPlace(Place):
             ToyDetokenizer,
         )
         slices = asked(config)
-        self.drafting = WatchedDrafting(
-            planner, vocabulary, self.core.counters, world.clock, slices
-        )
+        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, self.clock, slices)
         self.core.drafting = self.drafting
         self.tails.clear()
         self.last_id = None
@@ -86,9 +85,13 @@ class VerifierPlace(Place):
         )
         identity = Identity("verifier", self.address, limits=Limits(CONTEXT), features=(STATES,))
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
-        node = VerifierNode(self.core, self.endpoint, worker, world.clock)
+        node = VerifierNode(self.core, self.endpoint, worker, self.clock)
         node.command(Peers(self.peers))
         return node
+
+    def clock(self) -> float:
+        """Time as this machine tells it."""
+        return self._world.clock() + self.skew
 
     def _steps(self, step: Step) -> None:
         self._world.watch_step(self, step)
@@ -110,7 +113,12 @@ class DrafterPlace(Place):
     def __init__(self, world: World, address: str, sketch: DrafterSketch) -> None:
         super().__init__(address, world.network, world.sent)
         self.sketch = sketch
+        self.skew = world.some_clock()
         self._world = world
+
+    def clock(self) -> float:
+        """Time as this machine tells it."""
+        return self._world.clock() + self.skew
 
     @property
     def honest(self) -> bool:
@@ -126,10 +134,12 @@ class DrafterPlace(Place):
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         if not self.honest:
             manners, vocabulary = self.sketch.manners, world.chain.vocabulary
-            return Liar(self.endpoint, world.clock, world.rng, manners, vocabulary)
-        self.proposer = HashProposer(self.sketch.profile, world.chain, world.rng)
+            return Liar(self.endpoint, self.clock, world.rng, manners, vocabulary)
+        self.proposer = HashProposer(
+            self.sketch.profile, world.chain, world.rng, world.draft_forward
+        )
         self.core = DrafterCore(config, self.proposer)
-        return DrafterNode(self.core, self.endpoint, self.proposer, world.clock)
+        return DrafterNode(self.core, self.endpoint, self.proposer, self.clock)
 
 
 class FrontPlace(Place):

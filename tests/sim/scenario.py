@@ -15,6 +15,7 @@ from protocol.messages import Ending, Sampling, Submit
 from tests.sim.asks import Ask
 from tests.sim.proposer import Profile
 from verifier.config import FeaturesConfig, PlannerConfig, SchedulerConfig, VerifierConfig
+from verifier.planners import PLANNERS
 
 CONTEXT: Final = 64
 BEAT: Final = 0.3
@@ -79,8 +80,13 @@ class Scenario:
 def invent(rng: random.Random) -> Scenario:
     """A scenario for this seed."""
     mode = rng.choices(list(Mode), (20, 20, 60))[0]
-    verifiers = [f"verifier-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
-    drafters = [f"drafter-{index}" for index in range(rng.choices((0, 1, 2, 3), (1, 8, 7, 3))[0])]
+    verifiers = [
+        f"verifier-{index}" for index in range(rng.choices((1, 2, 3, 4), (68, 28, 2, 2))[0])
+    ]
+    drafters = [
+        f"drafter-{index}"
+        for index in range(rng.choices((0, 1, 2, 3, 5, 8), (5, 39, 37, 15, 2, 2))[0])
+    ]
     fronts = [f"front-{index}" for index in range(rng.choices((1, 2), (7, 3))[0])]
     storm = rng.uniform(0.8, 2.5)
     page_size = rng.choice((2, 4, 8))
@@ -126,6 +132,7 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
         page_size=page_size,
         features=FeaturesConfig(recent=rng.choice((0, 0, 0, 5))),
         planner=PlannerConfig(
+            name=rng.choice(("fixed", "fixed", "budget", *PLANNERS)),
             draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)),
             patience=rng.choice((0.0, 0.002, 0.02, 0.02)),
         ),
@@ -152,6 +159,7 @@ def _drafter(rng: random.Random, address: str) -> DrafterSketch:
         short=rng.choice((0.0, 0.0, 0.3)),
         pending=rng.choice((0.0, 0.0, 0.3)),
         features=rng.random() < 0.3,
+        pace=rng.choice((0.0, 0.0, 0.0, 0.01, 0.1)),
     )
     nature = rng.choices(list(Nature), (78, 15, 7))[0]
     return DrafterSketch(nature, config, profile, rng.choice((0.1, 0.5, 0.9)))

@@ -2,7 +2,7 @@
 
 import heapq
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -38,6 +38,7 @@ class World:
         self.dozed = False
         self.numbers: set[int] = set()  # every dial and link that was drawn
         self.trace: deque[Entry] = deque(maxlen=remember)
+        self.covered: Counter[str] = Counter()  # what happened, by what it is called
         self.answered: dict[tuple[int, int], Ask] = {}  # by (link, request)
         self.scenario: Scenario = invent(self.rng)
         self.chain = Chain(self.scenario.vocabulary)
@@ -78,6 +79,15 @@ class World:
     def clock(self) -> float:
         """The time as whoever takes a turn sees it: later after a forward, which others do not wait for."""
         return self.now + self._ahead
+
+    def some_clock(self) -> float:
+        """How much later it is on some machine: clocks have nothing in common."""
+        return on_grid(self.rng.uniform(0.0, 1000.0))
+
+    def draft_forward(self, pace: float) -> None:
+        """A forward of a draft model takes its time."""
+        if pace:
+            self._ahead += on_grid(pace * self.rng.random())
 
     def number(self) -> int:
         """A dial or a link."""

@@ -33,8 +33,11 @@ from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
-from verifier.planner import PLANNERS
+from verifier.planner import Planner
+from verifier.planners import PLANNERS
+from verifier.planners.fixed import Fixed
 from verifier.step import Step
+from verifier.traces import Traces
 
 FRONT, DRAFTER, SECOND = 1, 10, 11
 
@@ -50,21 +53,22 @@ class Rig:
         pages: int = 64,
         context: int = 40,
         rule: str = "match",
+        planner: Planner | None = None,
+        traces: Traces | None = None,
         **scheduler: Any,
     ) -> None:
         self.now = 0.0
         self.pages = pages
-        planner = PlannerConfig(draft_length=draft_length, patience=patience)
-        config = VerifierConfig(
-            model="unused", planner=planner, scheduler=SchedulerConfig(**scheduler)
-        )
+        own = PlannerConfig(draft_length=draft_length, patience=patience)
+        config = VerifierConfig(model="unused", planner=own, scheduler=SchedulerConfig(**scheduler))
         self.core = identities.watched(
             VerifierCore(
                 config,
                 Admission(context, VOCABULARY, frozenset({END}), rule),
                 PagePool(pages, 4),
-                PLANNERS["fixed"](planner),
+                planner or PLANNERS["fixed"](own),
                 Letters,
+                traces=traces,
             )
         )
         self.up(FRONT, "front")
@@ -311,6 +315,48 @@ def test_a_mirror_may_run_ahead_by_what_is_on_its_way() -> None:
     [commit] = rig.says(DRAFTER)
     assert isinstance(commit, VerifyCommit)
     assert commit.max_ahead == 8
+
+
+class Naps(Fixed):
+    """Drafts while it is awake."""
+
+    awake = True
+
+    def ahead(self, request: int) -> int:  # noqa: ARG002
+        return self.wanted if self.awake else 0
+
+
+def test_a_drafter_that_rests_hears_nothing_and_then_all_of_it_at_once() -> None:
+    planner = Naps(PlannerConfig(draft_length=2, patience=0.5))
+    rig = Rig(Limits(), planner=planner)
+    rig.submit(max_tokens=20)
+    rig.step()
+    rig.says(DRAFTER)
+    rig.tail(1, 1)
+    planner.awake = False
+    for _ in range(5):
+        assert len(rig.step()) == 1  # and it is not waited for
+        assert rig.says(DRAFTER) == []
+    planner.awake = True
+    assert rig.core.plan(rig.now) is None  # it is worth waiting for again
+    assert rig.says(DRAFTER) == [VerifyCommit(1, 1, 1, (5, 6, 7, 8, 9), planner.wanted)]
+    rig.tail(6, 6, 10, 11)
+    assert rig.step() == [(9, 10, 11)]
+    reasons = rig.core.facts().counters["plain_rounds"]
+    assert (reasons["rest"], reasons["late"]) == (5, 0)
+
+
+def test_while_drafters_rest_nobody_is_bound() -> None:
+    planner = Naps(PlannerConfig(draft_length=2))
+    planner.awake = False
+    rig = Rig(Limits(), planner=planner)
+    rig.submit(max_tokens=9)
+    rig.step()
+    rig.step()
+    assert rig.says(DRAFTER) == []
+    planner.awake = True
+    rig.step()
+    assert [type(each) for each in rig.says(DRAFTER)] == [DraftSync]
 
 
 def test_a_drafter_s_own_bound_is_kept() -> None:
@@ -857,7 +903,7 @@ def test_a_full_drafter_gets_no_more_until_a_request_ends() -> None:
     ]
 
 
-def test_a_draining_drafter_keeps_what_it_has_and_gets_nothing_new() -> None:
+def test_requests_leave_a_draining_drafter_and_none_comes() -> None:
     rig = Rig(Limits())
     rig.submit(1)
     rig.step()
@@ -865,7 +911,7 @@ def test_a_draining_drafter_keeps_what_it_has_and_gets_nothing_new() -> None:
     rig.hear(DRAFTER, Heartbeat("draining", 1))
     rig.submit(2)
     rig.step()
-    assert [type(each) for each in rig.says(DRAFTER)] == [VerifyCommit]
+    assert rig.says(DRAFTER) == [DraftClose(1, 1, "draining")]
 
 
 def test_a_stream_that_grows_past_a_drafter_s_context_goes_on_without_and_its_neighbour_keeps_it() -> (

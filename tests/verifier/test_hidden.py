@@ -20,7 +20,7 @@ from verifier.config import PlannerConfig
 from verifier.drafting import Drafting
 from verifier.generation import Generation
 from verifier.hidden import FRAME_SPANS, Hidden, Span
-from verifier.planner import Fixed
+from verifier.planners.fixed import Fixed
 
 LINK = 7
 PROMPT = tuple(range(1, 11))

@@ -8,6 +8,8 @@ from protocol.messages import Abort, DraftTailStream, Limits, Refuse, Report
 from tests import identities
 from tests.verifier.rig import END
 from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
+from verifier.config import PlannerConfig
+from verifier.planners.budget import Budget
 
 
 def count(rig: Rig, name: str) -> int:
@@ -58,8 +60,27 @@ def test_right_wrong_and_half_right_drafts_are_counted_by_position() -> None:
     for name, value in {"drafts": 3, "draft_tokens": 7, "accepted_tokens": 4, "rounds": 4}.items():
         assert facts.counters[name] == {"": value}, name
     assert facts.counters["emitted_tokens"] == {"": 8}
+    assert facts.counters["planned_tokens"] == {"": 7}
+    assert facts.counters["wasted_tokens"] == {"": 3}
+    assert reasons(rig, "choices") == {"set": 3}
+
     assert facts.counters["drafted_by"] == {"drafter-10": 7}
     assert facts.counters["accepted_by"] == {"drafter-10": 4}
+
+
+def test_what_a_step_was_expected_to_bring_stands_beside_what_it_brought() -> None:
+    rig = bound(planner=Budget(PlannerConfig(draft_length=3, patience=0.0)))
+    for _ in range(6):
+        rig.step()
+    gauges = rig.core.facts().gauges
+    assert gauges["step_emitted"] == {"predicted": 1.0, "actual": 1.0}
+    assert gauges["step_time"] == pytest.approx({"predicted": 0.01, "actual": 0.01})
+    assert gauges["calibration_error"] == {}
+    rig.tail(7, 7, 80, 81)
+    rig.step()
+    errors = rig.core.facts().gauges["calibration_error"]
+    assert set(errors) == {"ngram before", "ngram after"}
+    assert reasons(rig, "choices") == {"waste": 6, "worth": 1}
 
 
 def test_what_lies_behind_the_end_is_cut_and_not_emitted() -> None:

@@ -28,7 +28,7 @@ from verifier.admission import Admission
 from verifier.config import PlannerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.node import VerifierNode
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 from verifier.step import Step, Verdict
 
 

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifier.config import PlannerConfig
-from verifier.planner import PLANNERS, Candidate, Fixed, Planner, fit
+from verifier.planner import Candidate, Planner, fit
+from verifier.planners import PLANNERS
+from verifier.planners.fixed import Fixed
 
 
 def fixed(length: int, patience: float = 0.002) -> Planner:

@@ -55,10 +55,10 @@ def test_a_drafter_that_left_is_not_chosen_and_one_that_came_is() -> None:
 
 def test_a_draining_drafter_takes_nothing_new_until_it_is_ready_again() -> None:
     made = roster(Limits(), Limits())
-    made.heard(1, Heartbeat("draining", 3))
-    made.heard(9, Heartbeat("draining", 3))
+    made.heard(1, Heartbeat("draining"), 0.0)
+    made.heard(9, Heartbeat("draining"), 0.0)
     assert chosen(made) == 2
-    made.heard(1, Heartbeat("ready", 3))
+    made.heard(1, Heartbeat("ready"), 0.0)
     assert chosen(made) == 1
 
 
@@ -150,3 +150,74 @@ def test_a_drafter_that_became_prompt_again_is_waited_for_again() -> None:
     for _ in range(10):
         each.answered(in_time=True)
     assert all(each.worth_waiting() for _ in range(10))
+
+
+# --- load, way and gain -----------------------------------------------------------------------------------------------
+
+
+def known(made: Roster, link: int) -> Drafter:
+    drafter = made.get(link)
+    assert drafter is not None
+    return drafter
+
+
+def far(made: Roster, link: int, seconds: float) -> None:
+    """This drafter's beats come back after so long."""
+    made.heard(link, Heartbeat(sent=1, echo=1_000_000), 1.0 + seconds)
+
+
+def test_what_a_drafter_does_for_other_verifiers_counts_as_load() -> None:
+    made = roster(Limits(), Limits())
+    bind(made, 1, 2)
+    made.heard(1, Heartbeat(load=2), 0.0)
+    made.heard(2, Heartbeat(load=3), 0.0)
+    assert (known(made, 1).others, known(made, 2).others, chosen(made)) == (0, 3, 1)
+
+
+def test_of_equally_loaded_drafters_the_nearer_is_chosen() -> None:
+    made = roster(Limits(), Limits())
+    made.stepped(0.02)
+    far(made, 1, 0.05)
+    far(made, 2, 0.001)
+    assert chosen(made) == 2
+
+
+def test_a_way_counts_by_the_steps_that_it_takes() -> None:
+    """50 ms are two and a half steps of a small target, and a quarter of one of a large target."""
+    choices = []
+    for step in (0.02, 0.2):
+        made = roster(Limits(), Limits())
+        made.stepped(step)
+        far(made, 1, 0.05)
+        bind(made, 2)
+        choices.append(chosen(made))
+    assert choices == [2, 1]
+
+
+def test_the_drafter_whose_guesses_are_accepted_gets_more_requests() -> None:
+    made = roster(Limits(), Limits())
+    for _ in range(50):
+        known(made, 1).gained(0)
+        known(made, 2).gained(3)
+    choices = []
+    for _ in range(5):
+        choices.append(chosen(made))
+        bind(made, choices[-1])
+    assert choices == [2, 2, 2, 1, 2]
+
+
+def test_a_drafter_that_is_new_is_believed_as_good_as_the_best() -> None:
+    made = roster(Limits(), Limits())
+    known(made, 1).gained(4)
+    bind(made, 1)
+    assert chosen(made) == 2
+
+
+def test_a_drafter_that_was_bad_once_is_tried_again() -> None:
+    made = roster(Limits(), Limits())
+    known(made, 1).gained(0)
+    known(made, 2).gained(5)
+    bind(made, 2)
+    choices = [chosen(made) for _ in range(200)]
+    assert choices[0] == 2
+    assert 1 in choices

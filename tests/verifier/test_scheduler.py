@@ -12,7 +12,7 @@ from protocol.messages import Sampling
 from tests.verifier.rig import END, generation, with_tail
 from verifier.config import PlannerConfig, SchedulerConfig
 from verifier.generation import Generation
-from verifier.planner import PLANNERS
+from verifier.planners import PLANNERS
 from verifier.scheduler import FIRST_CHUNK, LEAST_CHUNK, Chunking, Scheduler
 from verifier.step import Step, Work
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,12 +12,15 @@ from torch import Tensor
 from engine.masses import draw_rest, masses, usable
 from engine.params import SamplingParams
 from engine.sampling import transform
+from protocol.errors import LocalError
 from protocol.laws import Law
 from protocol.messages import Sampling
 from tests.verifier.exactness_table import BEGIN, END, FILE, table
-from verifier.acceptance import RULES, Rule, lossy, make
+from verifier.__main__ import vet
+from verifier.acceptance import RULES, Rule, Slices, lossy, make
 from verifier.config import PlannerConfig, SyntheticConfig, ThresholdConfig, VerifierConfig
-from verifier.exactness import faults
+from verifier.exactness import Confidence, Draws, Kind, asked, faults, finding, looks
+from verifier.planners import PLANNERS
 from verifier.rules.windows import NOT_NUMBERS
 from verifier.step import Verdict, Work
 
@@ -248,6 +252,18 @@ def test_a_rejected_draft_of_a_curve_is_not_drawn_again() -> None:
         assert judge([window(1, sampling=sampling)], logits_NV) == [Verdict((2,), 0)]
 
 
+def test_a_curve_that_goes_on_may_keep_the_guess_behind_the_window() -> None:
+    judge = make(configured("synthetic", synthetic=SyntheticConfig(rates=(1.0, 1.0))))
+    logits_NV = logits({1: 0.9, 2: 0.1}, {1: 0.9, 3: 0.1})
+    logits_NV[:, 5] = -50.0
+    assert judge([window(5, further=5)], logits_NV) == [Verdict((5, 5), 1)]
+    ends = make(configured("synthetic", synthetic=SyntheticConfig(rates=(1.0,))))
+    assert ends([window(5, further=5)], logits_NV)[0].tokens in {(5, 1), (5, 3)}
+    never = make(configured("synthetic", synthetic=SyntheticConfig(rates=(1.0, 0.0))))
+    for seed in range(20):
+        assert never([window(5, further=1, seed=seed)], logits_NV) == [Verdict((5, 3), 1)]
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +296,39 @@ def test_settings_that_mean_something_are_not() -> None:
     assert not list(faults(configured("ratio")))
     assert not list(faults(configured("synthetic", synthetic={"length": 5.0})))
     assert not list(faults(configured("threshold", threshold={"accumulated": 0.5})))
+
+
+def test_a_verifier_warns_of_a_lossy_rule_when_it_starts(caplog: pytest.LogCaptureFixture) -> None:
+    vet(configured("ratio"))
+    assert not caplog.records
+    vet(configured("threshold", threshold=ThresholdConfig(accumulated=0.5)))
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert "does not follow the target's law: threshold: likely drafts" in record.message
+    with pytest.raises(LocalError, match="a curve means nothing to rule ratio"):
+        vet(configured("ratio", synthetic={"length": 2.0}))
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("name", RULES)
+def test_laws_are_asked_for_where_they_change_nothing_for_the_worse(
+    name: str, planner: str
+) -> None:
+    """Of drafters that are known, and of any that may come."""
+    for draws, confidence in product(
+        ("one by one", "at once"), ("none", "token", "largest", "head")
+    ):
+        config = VerifierConfig.model_validate(
+            {
+                "model": ".",
+                "rule": name,
+                "planner": {"name": planner},
+                "drafts": {"draws": draws, "confidence": confidence},
+            }
+        )
+        found = finding(name, looks(config), Draws(draws), Confidence(confidence))
+        wanted = RULES[name].laws and found.kind is Kind.EXACT
+        assert asked(config) == (Slices(64, RULES[name].fresh) if wanted else Slices())
 
 
 def test_the_docs_show_the_table_of_combinations() -> None:

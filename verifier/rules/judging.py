@@ -13,6 +13,7 @@ from engine.masses import Ids, Mass, Numbers, draw_rest, masses, usable
 from engine.params import SamplingParams
 from engine.philox import Role
 from verifier.rules.decisions import Decide, Place
+from verifier.rules.plain import greedy
 from verifier.rules.windows import NOT_NUMBERS, begins, coins, params_of
 from verifier.step import Verdict, Work
 
@@ -38,10 +39,16 @@ def judge(
 ) -> list[Verdict]:
     """Test the guesses of each window, the one behind its drafts among them; then draw the token that ends the round.
 
-    Without `laws` every guess counts as certain, whatever it was drawn from. `fresh`: see `coins`.
+    Without `laws` every guess counts as certain, whatever it was drawn from. `fresh`: see `coins`. At temperature 0 all
+    of that comes to the likeliest token, which costs less to find.
     """
-    guesses = [guesses_of(work, laws=laws) for work in windows]
     params = [params_of(work) for work in windows]
+    if all(each.greedy for each in params):
+        return greedy(windows, logits_NV)
+    guesses = [
+        [] if own.greedy else guesses_of(work, laws=laws)
+        for work, own in zip(windows, params, strict=True)
+    ]
     ids: list[Ids | None] = []
     for work, tested in zip(windows, guesses, strict=True):
         ids += [guess.ids for guess in tested]
@@ -54,6 +61,10 @@ def judge(
     final = coins(windows, Role.FINAL, fresh=fresh)
     verdicts = []
     for index, (work, begin) in enumerate(zip(windows, begins(windows), strict=True)):
+        rows_NV = logits_NV[begin : begin + work.draws]
+        if params[index].greedy:
+            verdicts += greedy([work], rows_NV)
+            continue
         verdicts.append(
             verdict(
                 work,
@@ -61,7 +72,7 @@ def judge(
                 found[begin : begin + work.draws],
                 decide=decide,
                 coins=accepting[index],
-                drawing=_Rows(logits_NV[begin : begin + work.draws], params[index], final[index]),
+                drawing=_Rows(rows_NV, params[index], final[index]),
             )
         )
     return verdicts
@@ -120,8 +131,8 @@ def verdict(
 
 
 def guesses_of(work: Work, *, laws: bool) -> list[Guess]:
-    """What is tested in a window, with its laws or as if it were certain; at temperature 0 that is all the same."""
-    known = [*(work.laws if laws and work.sampling.temperature > 0 else ())]
+    """What is tested in a window, with its laws or as if it were certain."""
+    known = [*(work.laws if laws else ())]
     known += [None] * (len(work.tested) - len(known))
     guesses = []
     for token, law in zip(work.tested, known, strict=False):

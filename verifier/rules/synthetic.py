@@ -17,29 +17,34 @@ def synthetic(rates: Sequence[float], windows: Sequence[Work], logits_NV: Tensor
     """Keep at least i drafts with probability `rates[i - 1]`, none beyond the curve (methods 1.10).
 
     A draft that may not stand where it does (a grammar, a ban) is rejected even so. The token that ends a round is the
-    target's, other than the draft that it replaces.
+    target's, other than the guess that it replaces. Where the curve is longer than the window, a further guess may
+    take the place of that token.
     """
     chances = conditional(rates)
     accepting, final = coins(windows, Role.ACCEPT), coins(windows, Role.FINAL)
     verdicts = []
     for index, (work, begin) in enumerate(zip(windows, begins(windows), strict=True)):
         rows_NV = logits_NV[begin : begin + work.draws]
+        tested = work.tested[: max(work.drafts, len(chances))]
         kept = 0
-        for draft, chance, coin in zip(work.guesses, chances, accepting[index], strict=False):
-            if not (coin < chance and rows_NV[kept, draft] > float("-inf")):
+        for guess, chance, coin in zip(tested, chances, accepting[index], strict=False):
+            if not (coin < chance and rows_NV[kept, guess] > float("-inf")):
                 break
             kept += 1
-        tokens = work.guesses[:kept]
+        tokens = tested[:kept]
+        if kept == work.draws:
+            verdicts.append(Verdict(tokens, work.drafts))
+            continue
         if not usable(rows_NV[kept : kept + 1])[0]:
             verdicts.append(Verdict(tokens, kept, fault=NOT_NUMBERS))
             continue
         ids, taken = NOTHING, CERTAIN[:0]
         row_V = rows_NV[kept]
-        if kept < work.drafts:
-            ids, taken = np.array([work.guesses[kept]], dtype=np.int32), CERTAIN
+        if kept < len(tested):
+            ids, taken = np.array([tested[kept]], dtype=np.int32), CERTAIN
             if work.sampling.temperature == 0.0:
                 row_V = row_V.clone()
-                row_V[work.guesses[kept]] = float("-inf")
+                row_V[tested[kept]] = float("-inf")
         own = draw_rest(row_V, params_of(work), ids, taken, final[index][kept])
         verdicts.append(Verdict((*tokens, own), kept))
     return verdicts

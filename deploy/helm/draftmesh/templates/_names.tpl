@@ -1,0 +1,52 @@
+{{- define "draftmesh.name" -}}
+{{- .Values.nameOverride | default .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "draftmesh.selector" -}}
+app.kubernetes.io/name: draftmesh
+app.kubernetes.io/instance: {{ include "draftmesh.name" .root }}
+app.kubernetes.io/component: {{ .role }}
+{{- end -}}
+
+{{- define "draftmesh.labels" -}}
+{{ include "draftmesh.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "draftmesh.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "draftmesh.account" -}}
+{{- .Values.serviceAccount | default (include "draftmesh.name" .) -}}
+{{- end -}}
+
+{{/* Seconds that a role may take to drain, as its own section of the configuration says. */}}
+{{- define "draftmesh.drain" -}}
+{{- $part := get .root.Values.config .role | default dict -}}
+{{- get $part "drain_seconds" | default 10 | int -}}
+{{- end -}}
+
+{{- define "draftmesh.prefix" -}}
+{{- get (.Values.config.front | default dict) "metrics_prefix" | default "vllm:" -}}
+{{- end -}}
+
+{{/* What the roles read: the values under `config`, and what only the chart can know. */}}
+{{- define "draftmesh.config" -}}
+{{- $mesh := ternary (dict "insecure" true) (dict "keys" "/etc/draftmesh/keys") .Values.mesh.insecure -}}
+{{- $own := dict "host" (.Values.mesh.host | trimAll "[]") "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) -}}
+{{- mustMergeOverwrite (deepCopy .Values.config) $own | toYaml -}}
+{{- end -}}
+
+{{/* How Kubernetes asks a role that speaks no HTTP. The mesh port is bound when the model is loaded, not before. */}}
+{{- define "draftmesh.meshProbe" -}}
+tcpSocket: {port: mesh}
+{{- end -}}

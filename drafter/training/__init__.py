@@ -1,0 +1,1 @@
+"""Training of draft heads for a target: data, features, losses, validation, export."""

@@ -1,0 +1,185 @@
+"""What DFlash and DSpark have in common: blocks at many anchors of a text in one pass.
+
+A block is the anchor's token and masks behind it. Its tokens see each other and what `fc` makes of the target's states
+before the anchor, and nothing else.
+
+Shapes: B texts, T tokens, M anchors of each, J slots of a block, Q = M * J, A query heads, K key heads, G = A / K,
+D head size, H hidden, N rows, U vocabulary of the head.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, linear
+
+from drafter.training.arithmetic import Rotary, Weights, heads, mlp, rms
+from drafter.training.features import Batch
+from drafter.training.target import Dense
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step.
+
+    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the first layer is as loud as it was.
+    """
+
+    layers: int = 2
+    size: int = 8
+    from_anchor: bool = False
+    anchors: int = 32
+    mask: int = 0
+    noise: float = 0.02
+    calm: float = 0.3
+    quiet: float = 0.1
+
+    @property
+    def guesses(self) -> int:
+        return self.size - (not self.from_anchor)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Guessing slots of blocks: what the head says of each [B, M, J, H], and where its token stands [B, M, J]."""
+
+    x: Tensor
+    place: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What blocks attend to besides themselves: rows [B, T, H], their own positions [B, Q], and who sees which row."""
+
+    context: Tensor
+    places: Tensor
+    bias_BQT: Tensor
+
+
+class Blocks:
+    """Blocks for one target."""
+
+    def __init__(self, target: Dense, states: Sequence[int], shape: Shape) -> None:
+        self.target, self.states, self.shape = target, tuple(states), shape
+        self._rotary = Rotary(target.cos_S1D[:, 0], target.sin_S1D[:, 0])
+
+    def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """Layers of the target, spread over it from the first to the last, with norms for queries and keys."""
+        own, source, shape = self.target.shape, self.target.weights, self.shape
+        H, wide = own.hidden, len(self.states) * own.hidden
+        fc = shape.noise * torch.randn(H, wide, generator=generator)
+        fc[:, -H:] += torch.eye(H)
+        w = {
+            "fc.weight": fc,
+            "hidden_norm.weight": torch.ones(H),
+            "norm.weight": shape.calm * source["model.norm.weight"].float(),
+        }
+        for layer in range(shape.layers):
+            taken = round(layer * (own.layers - 1) / max(1, shape.layers - 1))
+            at = f"model.layers.{taken}."
+            for name, tensor in source.items():
+                if name.startswith(at):
+                    w[f"layers.{layer}.{name.removeprefix(at)}"] = tensor
+            for name in ("self_attn.o_proj", "mlp.down_proj") if layer else ():
+                w[f"layers.{layer}.{name}.weight"] = shape.quiet * source[f"{at}{name}.weight"]
+            for each in "qk":
+                w[f"layers.{layer}.self_attn.{each}_norm.weight"] = torch.ones(own.head_dim)
+        return {name: tensor.float().cpu().clone() for name, tensor in w.items()}
+
+    def slots(self, w: Weights, batch: Batch, anchors_BM: Tensor) -> Slots:
+        """All blocks at these anchors; `w` are in the dtype of the arithmetic."""
+        size, eps = self.shape.size, self.target.shape.eps
+        context = linear(batch.states_BTS.to(self.target.dtype), w["fc.weight"])
+        context = rms(context, w["hidden_norm.weight"], eps)
+        at_BQ = (anchors_BM[..., None] + torch.arange(size, device=anchors_BM.device)).flatten(1)
+        ids_BMJ = torch.full((*anchors_BM.shape, size), self.shape.mask, device=anchors_BM.device)
+        ids_BMJ[..., 0] = batch.ids_BT.gather(1, anchors_BM)
+        x = embedding(ids_BMJ.flatten(1), self.target.embedding_VH)
+        at_T = torch.arange(batch.ids_BT.shape[1], device=x.device)
+        seen = at_T < anchors_BM.repeat_interleave(size, 1)[..., None]
+        bias_BQT = torch.zeros(seen.shape, device=x.device).masked_fill_(~seen, -torch.inf)
+        turned = at_BQ.clamp(max=len(self._rotary.cos) - 1)
+        seen_by = _Seen(context, turned, bias_BQT)
+        for layer in range(self.shape.layers):
+            x = self._layer(w, f"layers.{layer}.", x, seen_by)
+        x = torch.unflatten(rms(x, w["norm.weight"], eps), 1, (-1, size))
+        place = torch.unflatten(at_BQ, 1, (-1, size))
+        first = size - self.shape.guesses
+        return Slots(x[:, :, first:], place[:, :, first:] + (1 - first))
+
+    def _layer(self, w: Weights, at: str, x: Tensor, seen_by: "_Seen") -> Tensor:
+        own, context, places = self.target.shape, seen_by.context, seen_by.places
+        read = rms(x, w[f"{at}input_layernorm.weight"], own.eps)
+        q = self._turned(w, f"{at}self_attn.q", read, places)
+        own_k = self._turned(w, f"{at}self_attn.k", read, places)
+        own_v = heads(w, f"{at}self_attn.v", read, own.head_dim)
+        at_T = torch.arange(context.shape[1], device=x.device)
+        k = self._turned(w, f"{at}self_attn.k", context, at_T)
+        v = heads(w, f"{at}self_attn.v", context, own.head_dim)
+        seen = attention(q, (k, v), (own_k, own_v), seen_by.bias_BQT, self.shape.size)
+        return mlp(w, at, x + linear(seen, w[f"{at}self_attn.o_proj.weight"]), own.eps)
+
+    def _turned(self, w: Weights, name: str, x: Tensor, places: Tensor) -> Tensor:
+        """Normed heads at their positions."""
+        normed = rms(
+            heads(w, name, x, self.target.shape.head_dim),
+            w[f"{name}_norm.weight"],
+            self.target.shape.eps,
+        )
+        return self._rotary.turn(normed, places)
+
+    def anchors(self, batch: Batch, generator: torch.Generator) -> Tensor:
+        """Random places of answers [B, M] behind which the text goes on."""
+        room_B1 = (batch.ends_B - 1 - batch.starts_B).clamp(min=1)[:, None].cpu()
+        drawn = torch.rand(len(room_B1), self.shape.anchors, generator=generator) * room_B1
+        return batch.starts_B[:, None] + drawn.long().to(batch.ids_BT.device)
+
+
+Pair = tuple[Tensor, Tensor]
+"""Keys and values [B, tokens, K, D]."""
+
+
+def attention(q_BQAD: Tensor, context: Pair, own: Pair, bias_BQT: Tensor, size: int) -> Tensor:
+    """Outputs [B, Q, A * D] of blocks of `size`, each over the context and itself."""
+    B, Q, A, D = q_BQAD.shape
+    K = own[0].shape[2]
+    k, v = (each.transpose(1, 2) for each in context)
+    own_k, own_v = (torch.unflatten(each.transpose(1, 2), 2, (-1, size)) for each in own)
+    q_BKGQD = (q_BQAD * D**-0.5).view(B, Q, K, A // K, D).permute(0, 2, 3, 1, 4)
+    far = (q_BKGQD.flatten(2, 3) @ k.transpose(2, 3)).view(B, K, A // K, Q, -1)
+    q_BKGMJD = torch.unflatten(q_BKGQD, 3, (-1, size))
+    near = q_BKGMJD @ own_k[:, :, None].transpose(-1, -2)
+    T = far.shape[-1]
+    scores = torch.cat((far.float() + bias_BQT[:, None, None], near.flatten(3, 4).float()), dim=-1)
+    weights = scores.softmax(-1).to(q_BQAD.dtype)
+    out = (weights[..., :T].flatten(2, 3) @ v).view(B, K, A // K, Q, D)
+    blocks = torch.unflatten(weights[..., T:], 3, (-1, size)) @ own_v[:, :, None]
+    out = out + blocks.flatten(3, 4)
+    return out.permute(0, 3, 1, 2, 4).reshape(B, Q, A * D)
+
+
+def labels(batch: Batch, slots: Slots) -> tuple[Tensor, Tensor]:
+    """The token of each slot [B, M, J], and whether the text still has one there."""
+    inside = slots.place < batch.ends_B[:, None, None]
+    place = slots.place.clamp(max=batch.ids_BT.shape[1] - 1)
+    return batch.ids_BT.gather(1, place.flatten(1)).view_as(place), inside
+
+
+def alone(batch: Batch, row: int) -> Batch:
+    """One text of a batch, without padding."""
+    end = int(batch.ends_B[row])
+    part = slice(row, row + 1)
+    return Batch(
+        batch.ids_BT[part, :end],
+        batch.starts_B[part],
+        batch.ends_B[part],
+        batch.states_BTS[part, :end],
+        batch.final_BTH[part, :end],
+    )
+
+
+def leading(good_MJ: Tensor) -> list[int]:
+    """How many guesses of each block are right before the first wrong."""
+    counts: list[int] = good_MJ.long().cumprod(-1).sum(-1).tolist()
+    return counts

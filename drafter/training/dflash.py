@@ -1,0 +1,62 @@
+"""DFlash: a block is filled in at once; slot j guesses its own position. The target's own output matrix judges it.
+
+Shapes: see `drafter.training.block`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from drafter.training.arithmetic import Weights, half
+from drafter.training.block import Blocks, Shape, alone, labels, leading
+from drafter.training.features import Batch
+from drafter.training.losses import hard_cross_entropy, mean, slot_weights
+from drafter.training.target import Dense
+
+
+class DFlash:
+    """See `drafter.training.methods.Method`. Losses know the tokens of `ids_U` only, guesses are of all."""
+
+    kind = "dflash"
+    DECAY = 4.0
+
+    def __init__(
+        self, target: Dense, states: Sequence[int], ids_U: Tensor, shape: Shape | None = None
+    ) -> None:
+        self.blocks = Blocks(target, states, shape or replace(Shape(), from_anchor=False))
+        self.target, self.states, self.ids_U = target, tuple(states), ids_U
+        self.guesses = self.blocks.shape.guesses
+        self._rows_UH = target.head_VH[ids_U]
+        self._place_V = torch.full((target.shape.vocab,), -1, device=target.device)
+        self._place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
+
+    def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return self.blocks.fresh(generator)
+
+    def loss(self, w: Weights, batch: Batch, generator: torch.Generator) -> Tensor:
+        """Cross entropy, weighted exp(-(j - 1) / decay)."""
+        w = half(w, self.target.dtype)
+        slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
+        ids, inside = labels(batch, slots)
+        places = self._place_V[ids]
+        counts = inside & (places >= 0)
+        logits_NU = (slots.x[counts] @ self._rows_UH.T).float()
+        weight = slot_weights(self.guesses, self.DECAY).to(logits_NU).expand(counts.shape)
+        return mean(hard_cross_entropy(logits_NU, places[counts]), weight[counts])
+
+    @torch.no_grad()
+    def right(self, w: Weights, batch: Batch) -> list[list[int]]:
+        w = half(w, self.target.dtype)
+        found: list[list[int]] = []
+        for row, end in enumerate(batch.ends_B.tolist()):
+            text = alone(batch, row)
+            anchors = torch.arange(int(text.starts_B), end - 1, device=self.target.device)
+            slots = self.blocks.slots(w, text, anchors[None])
+            ids, inside = labels(text, slots)
+            x_NH = slots.x[0].flatten(0, 1)
+            said = [self.target.head(part).argmax(-1) for part in torch.split(x_NH, 512)]
+            good = (torch.cat(said).view_as(ids[0]) == ids[0]) & inside[0]
+            found.append(leading(good))
+        return found

@@ -1,0 +1,143 @@
+"""DSpark: a block whose every slot guesses the token behind it, a bias from each token to the next, and a confidence.
+
+Shapes: see `drafter.training.block`; R rank of the bias, V vocabulary of the target.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, linear
+
+from drafter.training.arithmetic import Weights, half
+from drafter.training.block import Blocks, Shape, Slots, alone, labels, leading
+from drafter.training.features import Batch
+from drafter.training.losses import (
+    confidence,
+    hard_cross_entropy,
+    mean,
+    slot_weights,
+    total_variation,
+)
+from drafter.training.target import Dense
+
+FROM, TO = "markov_head.markov_w1.weight", "markov_head.markov_w2.weight"
+SURE = "confidence_head.proj."
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the losses weigh; the absolute difference of distributions is twice their total variation."""
+
+    surprise: float = 0.1
+    difference: float = 0.9
+    confidence: float = 1.0
+    decay: float = 4.0
+    rank: int = 64
+
+
+class DSpark:
+    """See `drafter.training.methods.Method`."""
+
+    kind = "dspark"
+
+    def __init__(
+        self,
+        target: Dense,
+        states: Sequence[int],
+        ids_U: Tensor,
+        shape: Shape | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.blocks = Blocks(target, states, shape or Shape(size=7, from_anchor=True))
+        self.settings = settings or Settings()
+        self.target, self.states, self.ids_U = target, tuple(states), ids_U
+        self.guesses = self.blocks.shape.guesses
+        self._rows_UH = target.head_VH[ids_U]
+        self._place_V = torch.full((target.shape.vocab,), -1, device=target.device)
+        self._place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
+
+    def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """The bias begins as nothing; what stands for tokens are the main directions of the target's embedding."""
+        rank, H = self.settings.rank, self.target.shape.hidden
+        rows_VH = self.target.embedding_VH.float().cpu()
+        _, vectors = torch.linalg.eigh(rows_VH.T @ rows_VH)
+        tokens_VR = rows_VH @ vectors[:, -rank:]
+        return self.blocks.fresh(generator) | {
+            FROM: tokens_VR / tokens_VR.std(),
+            TO: torch.zeros(len(self.ids_U), rank),
+            "lm_head.weight": self._rows_UH.float().cpu().clone(),
+            f"{SURE}weight": torch.zeros(1, H + rank),
+            f"{SURE}bias": torch.zeros(1),
+        }
+
+    def loss(self, w: Weights, batch: Batch, generator: torch.Generator) -> Tensor:
+        """Surprise, difference of the distributions and confidence, weighted exp(-k / decay)."""
+        w = half(w, self.target.dtype)
+        slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
+        ids, inside = labels(batch, slots)
+        before = embedding(self._before(batch, slots), w[FROM])
+        places = self._place_V[ids]
+        counts = inside & (places >= 0)
+        logits_NU = self.logits(w, slots.x[counts], before[counts])
+        wanted_NU = self._wanted(batch, slots, counts)
+        variation_N = total_variation(logits_NU, wanted_NU)
+        sure_N = self.sure(w, slots.x[counts], before[counts])
+        loss_N = (
+            self.settings.surprise * hard_cross_entropy(logits_NU, places[counts])
+            + self.settings.difference * 2 * variation_N
+            + self.settings.confidence * confidence(sure_N, variation_N)
+        )
+        weight = slot_weights(self.guesses, self.settings.decay).to(loss_N).expand(counts.shape)
+        return mean(loss_N, weight[counts])
+
+    def logits(self, w: Weights, x: Tensor, before: Tensor) -> Tensor:
+        """Of final states, and what stands for the tokens before theirs."""
+        return (linear(x, w["lm_head.weight"]) + linear(before, w[TO])).float()
+
+    def sure(self, w: Weights, x: Tensor, before: Tensor) -> Tensor:
+        """How sure each guess is, before the sigmoid."""
+        joined = torch.cat((x, before), dim=-1)
+        return linear(joined, w[f"{SURE}weight"], w[f"{SURE}bias"]).float()[..., 0]
+
+    @torch.no_grad()
+    def right(self, w: Weights, batch: Batch) -> list[list[int]]:
+        return [leading(good) for good, _ in self.judged(w, batch)]
+
+    @torch.no_grad()
+    def judged(self, w: Weights, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+        """For each text, of the blocks at all tokens of its answer: which guesses are right, how sure they were."""
+        w = half(w, self.target.dtype)
+        found: list[tuple[Tensor, Tensor]] = []
+        for row, end in enumerate(batch.ends_B.tolist()):
+            text = alone(batch, row)
+            anchors = torch.arange(int(text.starts_B), end - 1, device=self.target.device)
+            slots = self.blocks.slots(w, text, anchors[None])
+            ids, inside = labels(text, slots)
+            said, sure = self._chain(w, slots.x[0], text.ids_BT[0, anchors])
+            found.append(((said == ids[0]) & inside[0], sure))
+        return found
+
+    def _chain(self, w: Weights, x_MJH: Tensor, before_M: Tensor) -> tuple[Tensor, Tensor]:
+        """Slot after slot, each with the token that was chosen before it."""
+        said: list[Tensor] = []
+        sure: list[Tensor] = []
+        for x_MH in x_MJH.unbind(1):
+            before_MR = embedding(before_M, w[FROM])
+            before_M = self.ids_U[self.logits(w, x_MH, before_MR).argmax(-1)]
+            said.append(before_M)
+            sure.append(self.sure(w, x_MH, before_MR))
+        return torch.stack(said, 1), torch.stack(sure, 1)
+
+    @staticmethod
+    def _before(batch: Batch, slots: Slots) -> Tensor:
+        """The tokens that stand before those of the slots."""
+        place = (slots.place - 1).clamp(max=batch.ids_BT.shape[1] - 1)
+        return batch.ids_BT.gather(1, place.flatten(1)).view_as(place)
+
+    def _wanted(self, batch: Batch, slots: Slots, counts: Tensor) -> Tensor:
+        """The target's distributions over the head's vocabulary for these slots."""
+        texts = torch.arange(len(batch.ids_BT), device=counts.device)[:, None, None]
+        final_NH = batch.final_BTH[texts.expand(counts.shape)[counts], slots.place[counts] - 1]
+        return linear(final_NH.to(self.target.dtype), self._rows_UH).float().softmax(-1)

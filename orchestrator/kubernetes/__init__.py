@@ -1,0 +1,1 @@
+"""What the Helm chart may be told, and what it tells the processes."""

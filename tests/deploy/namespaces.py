@@ -1,0 +1,66 @@
+"""Network namespaces on one bridge: each has its own address, as a pod has."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+NETWORK: Final = "198.18.77"
+"""Of the range that is set aside for tests (RFC 2544)."""
+HERE: Final = f"{NETWORK}.1"
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def permitted() -> bool:
+    """Whether this user may make network namespaces, and a mount of its own."""
+    try:
+        done = subprocess.run(["unshare", "-mn", "true"], check=False, capture_output=True)
+        ip("-V")
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+class Network:
+    """A bridge that this process stands on too."""
+
+    def __init__(self) -> None:
+        self._bridge = "dmtest-br"
+        self._used = 1
+        ip("link", "add", self._bridge, "type", "bridge")
+        ip("addr", "add", f"{HERE}/24", "dev", self._bridge)
+        ip("link", "set", self._bridge, "up")
+
+    def close(self) -> None:
+        ip("link", "del", self._bridge)
+
+    @contextmanager
+    def host(self) -> Iterator[tuple[str, str]]:
+        """A namespace with an address that nobody had before: its name and the address."""
+        self._used += 1
+        name, address = f"dmtest-{self._used}", f"{NETWORK}.{self._used}"
+        outer, inner = f"dmt{self._used}o", f"dmt{self._used}i"
+        ip("netns", "add", name)
+        try:
+            ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            ip("link", "set", outer, "master", self._bridge, "up")
+            ip("link", "set", inner, "netns", name)
+            ip("-n", name, "addr", "add", f"{address}/24", "dev", inner)
+            ip("-n", name, "link", "set", inner, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            yield name, address
+        finally:
+            ip("netns", "del", name)  # the pair of interfaces goes with it
+
+
+def command(namespace: str, resolver: Path, arguments: list[str]) -> list[str]:
+    """A command that runs in the namespace and asks these name servers; it is the process itself that is started."""
+    inside = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+    return [
+        *("nsenter", f"--net=/run/netns/{namespace}"),
+        *("unshare", "-m", "--", "sh", "-c", inside, str(resolver), *arguments),
+    ]

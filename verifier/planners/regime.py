@@ -1,0 +1,98 @@
+"""Whether drafting pays at all at a load: both ways are tried now and then, for a bounded share of the time. Pure.
+
+A few steps with drafters and a few without are compared by tokens a second, everything counted: what drafters take from
+the verifier's cores, what they say, what is waited for. A trial that changes nothing is repeated after twice as long.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+SETTLE: Final = 3
+"""Steps after a change that count for neither: drafters must catch up first."""
+MARGIN: Final = 1.02
+"""The other way must be so much better."""
+OBVIOUS: Final = 1.3
+"""Times the speed of plain steps."""
+LONGEST: Final = 16
+"""How often the time between trials doubles at most, as a factor."""
+MEMORY: Final = 0.98
+OUTLIER: Final = 4.0
+
+
+@dataclass(slots=True)
+class Rate:
+    """Tokens of a request a second, newest steps first."""
+
+    tokens: float = 0.0
+    seconds: float = 0.0
+    steps: int = 0
+
+    def learn(self, tokens: float, seconds: float) -> None:
+        if self.steps > 4 and seconds > OUTLIER * self.seconds / self._weight:
+            return  # something else took that time
+        self.tokens = MEMORY * self.tokens + tokens
+        self.seconds = MEMORY * self.seconds + seconds
+        self.steps += 1
+
+    @property
+    def _weight(self) -> float:
+        return (1 - MEMORY**self.steps) / (1 - MEMORY)
+
+    @property
+    def value(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+class Regime:
+    """Of one load: `drafting` says what to do in the next step, `trial` whether that is to find out."""
+
+    def __init__(self, probe_steps: int, probe_every: int) -> None:
+        self._steps = probe_steps
+        self._every = probe_every
+        self.usual = True
+        self.trial = False
+        self.changes = 0
+        self._left = 2 * probe_steps  # steps until this ends
+        self._wait = probe_every
+        self._settle = SETTLE
+        self._rates = {True: Rate(), False: Rate()}
+
+    @property
+    def drafting(self) -> bool:
+        return self.usual is not self.trial
+
+    def learn(self, tokens: float, seconds: float, plain: float | None = None) -> None:
+        """A step brought so many tokens a request in so much time; a plain one is thought to take `plain`."""
+        if self._settle:
+            self._settle -= 1
+            return
+        self._rates[self.drafting].learn(tokens, seconds)
+        self._left -= 1
+        if self._left > 0:
+            return
+        if self.trial:
+            self._judge()
+        elif self._obvious(plain):
+            self._wait = min(2 * self._wait, LONGEST * self._every)
+            self._left = self._wait
+            return
+        else:
+            self._rates[not self.usual] = Rate()
+            self.trial = True
+            self._left = self._steps
+        self._settle = SETTLE
+
+    def _obvious(self, plain: float | None) -> bool:
+        """Drafting brings so much that no trial is needed: drafters cannot take that much from a plain step."""
+        return self.usual and plain is not None and self._rates[True].value * plain > OBVIOUS
+
+    def _judge(self) -> None:
+        usual, other = self._rates[self.usual].value, self._rates[not self.usual].value
+        self.trial = False
+        if other > MARGIN * usual:
+            self.usual = not self.usual
+            self.changes += 1
+            self._wait = self._every
+        else:
+            self._wait = min(2 * self._wait, LONGEST * self._every)
+        self._left = self._wait
