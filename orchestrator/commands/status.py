@@ -1,5 +1,6 @@
 """`orchestrator status`: every process of a service, by what its launcher knows and what its nodes last reported."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -10,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from orchestrator.commands.output import data, out, say, table
 from orchestrator.commands.service import reachable
 from orchestrator.commands.services import chosen
+from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.front.metric_table import OWN
 from protocol.rundir import NodeState, ServiceState
 
@@ -63,16 +65,21 @@ def status(name: str | None, *, as_json: bool) -> int:
         if node.text:
             say(f"{node.name}: {node.text}", "red")
     if page is None:
-        say("The front door does not tell its numbers: round trips and acceptance are not known.")
+        say(
+            "The front door does not tell its numbers: round trips and acceptance are not known."
+            f" (Where it wants an API key, {KEY_VARIABLE} may hold it.)"
+        )
     return 0
 
 
 def fetched(service: ServiceState) -> str | None:
-    """The page of numbers; None where there is none or nobody answers."""
+    """The page of numbers; None where there is none, nobody answers, or the key of the environment does not fit."""
     if not service.metrics:
         return None
+    key = os.environ.get(KEY_VARIABLE, "")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(reachable(service.metrics), timeout=PATIENCE)
+        answer = httpx.get(reachable(service.metrics), timeout=PATIENCE, headers=headers)
     except httpx.HTTPError:
         return None
     return answer.text if answer.is_success else None
