@@ -18,7 +18,7 @@ def _numbers_of_processes_can_be() -> Iterator[None]:
     yield
     for service in RUNNING:
         if service.ready():
-            for (role, _), facts in numbers.read(service.url).items():
+            for (role, _), facts in numbers.read(service.url, service.key).items():
                 if role == "verifier":
                     identities.check(whole(facts))
 

@@ -14,12 +14,12 @@ Node = tuple[str, str]
 """Role and id."""
 
 
-def read(url: str) -> Mapping[Node, Facts]:
+def read(url: str, key: str = "") -> Mapping[Node, Facts]:
     """What every node behind a front door had counted when it last reported."""
-    families = {
-        family.name: family
-        for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text)
-    }
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    page = httpx.get(f"{url}/metrics", headers=headers)
+    assert page.is_success, page.text
+    families = {family.name: family for family in text_string_to_metric_families(page.text)}
     nodes: defaultdict[Node, Facts] = defaultdict(Facts)
     for metric in METRICS:
         if metric.name in families:

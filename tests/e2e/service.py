@@ -34,8 +34,9 @@ def until(true: Callable[[], bool], what: str, seconds: float = DEADLINE) -> Non
 class Service:
     """A running `orchestrator up`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", runtime: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", runtime: Path, key: str = "") -> None:
         self.process = process
+        self.key = key
         self._runtime = runtime
 
     @property
@@ -104,7 +105,8 @@ def up(target: str, folder: Path, *flags: str) -> Iterator[Service]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    service = Service(process, folder)
+    key = flags[flags.index("--api-key") + 1] if "--api-key" in flags else ""
+    service = Service(process, folder, key)
     RUNNING.append(service)
     try:
         until(lambda: service.ready() or process.poll() is not None, "the service is ready")

@@ -132,7 +132,7 @@ def test_nobody_sees_the_key(service: Service) -> None:
         assert KEY.encode() not in command
     assert httpx.get(f"{service.url}/v1/models").status_code == 401
     assert httpx.get(f"{service.url}/health").status_code == 200
-    assert httpx.get(f"{service.url}/metrics").status_code == 200
+    assert httpx.get(f"{service.url}/metrics").status_code == 401
 
 
 def test_generate_needs_the_key_too(service: Service, folder: Path) -> None:
