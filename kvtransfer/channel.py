@@ -8,31 +8,17 @@ The sender fills a place, seals it, and may not touch it until it is given back.
 the credit.
 """
 
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
 import xxhash
-from msgspec import Meta
 
 from protocol.errors import LocalError, PeerError
-from protocol.messages import Count, Number, Part
-from protocol.tensor import Tensor
+from protocol.messages import Parcel
 
 PLACES: Final = 4
 """Chunks that may be on their way: one is filled, one is read, and two lie between them."""
 CHUNK_BYTES: Final = 1 << 20
 """Small enough to stay in a cache from the one copy to the other."""
-
-Size = Annotated[int, Meta(ge=1, le=1 << 30)]
-
-
-class Parcel(Part, frozen=True):
-    """A chunk on its way. `data` is the chunk itself where the channel does not keep it elsewhere."""
-
-    place: Count
-    size: Size
-    checksum: Number | None = None
-    data: Tensor | None = None
-
 
 class Sender(Protocol):
     """The end that fills chunks. `hint` is what the other end needs to find them."""
@@ -91,7 +77,8 @@ class Places:
 
 def checksum(data: memoryview) -> int:
     """XXH3, 64 bits."""
-    return xxhash.xxh3_64_intdigest(data)
+    digest: int = xxhash.xxh3_64_intdigest(data)
+    return digest
 
 
 def check(parcel: Parcel, data: memoryview) -> memoryview:

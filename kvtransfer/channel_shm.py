@@ -15,9 +15,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from kvtransfer.channel import CHUNK_BYTES, PLACES, Parcel, Places, check
+from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check
 from protocol.errors import PeerError
-from protocol.messages import Part
+from protocol.messages import Parcel, Part
 
 AVAILABLE: Final = sys.platform == "linux"
 _NAME: Final = "draftmesh-kv"

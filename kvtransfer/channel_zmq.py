@@ -1,7 +1,8 @@
 """Chunks inside the frames of the mesh: works wherever a link does, encrypted where the link is."""
 
-from kvtransfer.channel import CHUNK_BYTES, PLACES, Parcel, Places, check, checksum
+from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check, checksum
 from protocol.errors import PeerError
+from protocol.messages import Parcel
 from protocol.tensor import Tensor
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvtransfer.layout import Layout
-from kvtransfer.plan import Copy, Piece, Place, gather, packed, scatter
+from kvtransfer.plan import Copy, Place, gather, packed, scatter
+from protocol.messages import Piece
 
 Bytes = NDArray[np.uint8]
 

@@ -1,8 +1,8 @@
 """What is copied where, in whole numbers only. Pure.
 
-A `Piece` is what one chunk carries: some layers of some positions, packed. A `Copy` is one run of slots of one layer
-that lies in a row on both sides. Packed bytes are laid out like a page of their own (`packed`), so that moving pages to
-pages, pages to a chunk and a chunk to pages is one plan.
+A `Piece` (`protocol/messages.py`) is what one chunk carries: some layers of some positions, packed. A `Copy` is one run
+of slots of one layer that lies in a row on both sides. Packed bytes are laid out like a page of their own (`packed`),
+so that moving pages to pages, pages to a chunk and a chunk to pages is one plan.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kvtransfer.layout import Layout, difference, overlap
 from protocol.errors import LocalError
-from protocol.messages import Count, Part
+from protocol.messages import Piece
 
 
 class Place(NamedTuple):
@@ -38,15 +38,6 @@ class Copy(NamedTuple):
     source_head: int
     target_head: int
     heads: int
-
-
-class Piece(Part, frozen=True):
-    """Layers [first, end) of positions [start, stop)."""
-
-    first: Count
-    end: Count
-    start: Count
-    stop: Count
 
 
 def copies(sources: Sequence[Place], target: Place, start: int, end: int) -> list[Copy]:
