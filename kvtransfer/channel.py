@@ -20,6 +20,7 @@ PLACES: Final = 4
 CHUNK_BYTES: Final = 1 << 20
 """Small enough to stay in a cache from the one copy to the other."""
 
+
 class Sender(Protocol):
     """The end that fills chunks. `hint` is what the other end needs to find them."""
 

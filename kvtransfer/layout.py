@@ -74,6 +74,10 @@ class Layout(Part, frozen=True):
         drafter = self.drafter if any(layer.role != "target" for layer in layers) else ""
         return structs.replace(self, layers=layers, drafter=drafter)
 
+    def of(self, adapter: str) -> "Layout":
+        """Pages that hold what the model says under an adapter; empty: the model alone."""
+        return structs.replace(self, adapter=adapter)
+
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
 
