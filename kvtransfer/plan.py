@@ -161,26 +161,33 @@ def _ranges(heads: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _runs(
     one: Place, other: Place, start: int, end: int, shift: int = 0
 ) -> Iterator[tuple[int, int, int]]:
-    """(slot, slot, count) of [start, end), where `other` counts from `shift`; joined over pages where both go on."""
-    join = one.layout.order == other.layout.order == "slots"
-    run: tuple[int, int, int] | None = None
-    position = start
-    while position < end:
-        here, room = _slot(one, position)
-        there, space = _slot(other, position - shift)
-        count = min(room, space, end - position)
-        if run and join and (here, there) == (run[0] + run[2], run[1] + run[2]):
-            run = (run[0], run[1], run[2] + count)
+    """(slot, slot, count) of [start, end), where `other` counts from `shift`: as long as both lie in a row."""
+    if start == end:
+        return
+    theirs = _stretches(other, start - shift, end - shift)
+    there, space = next(theirs)
+    for begin, length in _stretches(one, start, end):
+        here, room = begin, length
+        while room:
+            if not space:
+                there, space = next(theirs)
+            count = min(room, space)
+            yield here, there, count
+            here, there, room, space = here + count, there + count, room - count, space - count
+
+
+def _stretches(place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(slot, count) of positions that lie in a row: over pages that follow each other, if the order lets them."""
+    size, join = place.layout.page_size, place.layout.order == "slots"
+    first, offset = divmod(start, size)
+    slot, count = place.pages[first] * size + offset, min(size - offset, end - start)
+    left = end - start - count
+    for page in place.pages[first + 1 : -(-end // size)]:
+        more = min(size, left)
+        left -= more
+        if join and page * size == slot + count:
+            count += more
         else:
-            if run:
-                yield run
-            run = (here, there, count)
-        position += count
-    if run:
-        yield run
-
-
-def _slot(place: Place, position: int) -> tuple[int, int]:
-    """The slot of a position, and how many follow in its page, itself included."""
-    page, offset = divmod(position, place.layout.page_size)
-    return place.pages[page] * place.layout.page_size + offset, place.layout.page_size - offset
+            yield slot, count
+            slot, count = page * size, more
+    yield slot, count

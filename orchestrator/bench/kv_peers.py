@@ -71,7 +71,9 @@ def giver(_size: int) -> None:
     while True:
         mesh.wait(0.1)
         for event in endpoint.drain(monotonic()):
-            for message in event.messages if isinstance(event, Received) else ():
+            if not isinstance(event, Received):
+                continue
+            for message in event.messages:
                 if node is None and isinstance(message, KvOffer):
                     node = Giver(message)
                 if node:
