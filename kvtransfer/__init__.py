@@ -1,1 +1,1 @@
-"""Moving KV pages and draft seeds between pools. Empty until prefill and decode run on separate nodes."""
+"""Moving KV pages, and the rows of hidden states that lie beside them, from one node to another."""

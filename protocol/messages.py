@@ -348,6 +348,86 @@ class DraftClose(Message, frozen=True):
     reason: Text = ""
 
 
+# --- hand-over of computed prompts: a verifier dials a prefill node ----------------------------------------------
+
+
+class Piece(Part, frozen=True):
+    """Layers [first, end) of positions [start, stop): what one chunk holds."""
+
+    first: Count
+    end: Count
+    start: Count
+    stop: Count
+
+
+class Parcel(Part, frozen=True):
+    """A chunk on its way. `data` is the chunk itself, where the channel does not keep it elsewhere.
+
+    `checksum` is XXH3 of 64 bits, where the channel has one.
+    """
+
+    place: Count
+    size: Annotated[int, Meta(ge=1, le=1 << 30)]
+    checksum: Number | None = None
+    data: Tensor | None = None
+
+
+class KvOffer(Message, frozen=True):
+    """Pages for positions [start, end) of `tokens` are at hand, and stay so until `KvTaken` or `KvAbort`.
+
+    `layout` is the verifier's (`kvtransfer/layout.py`); the channels are those it can read, best first.
+    """
+
+    request: Number
+    epoch: Count
+    tokens: Tokens
+    start: Count
+    end: Count
+    layout: bytes
+    channels: tuple[Text, ...]
+    adapter: Text = ""
+
+
+class KvAccept(Message, frozen=True):
+    """It will be computed, and comes over this channel; `hint` tells how to find it. `layout` is the sender's."""
+
+    request: Number
+    epoch: Count
+    channel: Text
+    hint: bytes
+    layout: bytes
+
+
+class KvChunk(Message, frozen=True):
+    """Bytes of a piece. Each layer's positions come in order and without gaps; the last ones of all are the end."""
+
+    request: Number
+    epoch: Count
+    piece: Piece
+    parcel: Parcel
+
+
+class KvCredit(Message, frozen=True):
+    """These places may be filled again, whatever became of what was in them."""
+
+    places: tuple[Count, ...]
+
+
+class KvTaken(Message, frozen=True):
+    """All of it arrived: the prefill node may forget it."""
+
+    request: Number
+    epoch: Count
+
+
+class KvAbort(Message, frozen=True):
+    """From either side, at any point; the other side forgets the hand-over and does not answer."""
+
+    request: Number
+    epoch: Count
+    reason: Text = ""
+
+
 # --- documents for drafters that match text: an operator's tool dials a drafter ----------------------------------
 
 
@@ -403,6 +483,12 @@ AnyMessage = (
     | VerifyCommit
     | DraftTailStream
     | DraftClose
+    | KvOffer
+    | KvAccept
+    | KvChunk
+    | KvCredit
+    | KvTaken
+    | KvAbort
     | CorpusAdd
     | CorpusRemove
     | CorpusList

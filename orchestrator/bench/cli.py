@@ -240,6 +240,23 @@ def rtt(
     end(run)
 
 
+@app.command()
+def kv(
+    *,
+    tokens: Annotated[int, typer.Option(min=300, help="Tokens of the prompt that moves.")] = 4096,
+    runs: Annotated[int, typer.Option(min=1, help="Prompts moved by each channel.")] = 15,
+    json: Json = None,
+) -> None:
+    """Moving KV pages between processes: every channel beside a copy and a bare stream."""
+
+    def run() -> int:
+        from orchestrator.bench.command import kv
+
+        return kv(tokens, runs, json)
+
+    end(run)
+
+
 @app.command("peers")
 def build_peers(peers: Peers = None) -> None:
     """Build the systems that others made, each in an environment of its own."""

@@ -114,6 +114,20 @@ def rtt(config: Config, methods: Sequence[str], trips: Sequence[float], **asked:
     return 0
 
 
+def kv(tokens: int, runs: int, place: Path | None) -> int:
+    """Measure the channels of KV pages and tell; the exit code."""
+    from orchestrator.bench import kv as pages  # noqa: PLC0415
+
+    _check_places((place,))
+    say(f"  {machine()}")
+    figures = pages.measure(tokens, runs)
+    for heading, made in pages.tables(figures):
+        show(heading, made, out)
+    if place:
+        _write(place, figures.as_json())
+    return 0
+
+
 def peers(root: Path | None) -> int:
     """Build the environment of every peer; the exit code."""
     for peer in PEERS.values():

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Final
 
 import zmq
@@ -27,9 +27,9 @@ PATIENCE: Final = 20.0
 
 
 @contextmanager
-def process(role: str, length: int = 0) -> Iterator[str]:
-    """The address of another process that plays a role of `mesh_peers`."""
-    arguments = command("orchestrator.child", "orchestrator.bench.mesh_peers", role, str(length))
+def process(role: str, length: int = 0, peers: str = "mesh_peers") -> Iterator[str]:
+    """The address of another process that plays a role of `mesh_peers`, or of `kv_peers`."""
+    arguments = command("orchestrator.child", f"orchestrator.bench.{peers}", role, str(length))
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment()) as child:
         assert child.stdout is not None
         try:
@@ -133,6 +133,25 @@ class Bare:
     def round(self) -> None:
         self._dealer.send_multipart(self._there)
         self._dealer.recv_multipart()
+
+    def close(self) -> None:
+        self._dealer.close(linger=0)
+
+
+class Stream:
+    """A socket that asks another for chunks, as many as it likes."""
+
+    def __init__(self, address: str) -> None:
+        self._dealer = zmq.Context().socket(zmq.DEALER)
+        self._dealer.connect(address)
+
+    def round(self, chunks: int) -> float:
+        """Seconds until all of them are here."""
+        begun = perf_counter()
+        self._dealer.send(str(chunks).encode())
+        for _ in range(chunks):
+            self._dealer.recv(copy=False)
+        return perf_counter() - begun
 
     def close(self) -> None:
         self._dealer.close(linger=0)

@@ -32,7 +32,15 @@ from protocol.messages import (
     Heartbeat,
     Hello,
     Histogram,
+    KvAbort,
+    KvAccept,
+    KvChunk,
+    KvCredit,
+    KvOffer,
+    KvTaken,
     Limits,
+    Parcel,
+    Piece,
     Refuse,
     Report,
     Reset,
@@ -49,6 +57,7 @@ from protocol.tensor import Tensor
 FILE: Final = Path(__file__).with_name("golden.txt")
 HIDDEN: Final = Tensor("bfloat16", (2, 3), bytes(range(12)))
 IDS: Final = Tensor("int32", (1, 2), bytes(range(8)))
+BYTES: Final = Tensor("uint8", (12,), bytes(range(12)))
 PROBS: Final = Tensor("float32", (1, 2), bytes(range(8, 16)))
 
 MESSAGES: Final[Mapping[str, AnyMessage]] = {
@@ -133,6 +142,13 @@ MESSAGES: Final[Mapping[str, AnyMessage]] = {
     "draft-tail": DraftTailStream(12, 2, 1, 3, (7, 8), (0.5, 0.25), IDS, PROBS, (-1, 0)),
     "draft-tail-short": DraftTailStream(12, 2, 1, 3, ()),
     "draft-close": DraftClose(12, 2, "stop"),
+    "kv-offer": KvOffer(12, 2, (5, 6, 7), 0, 2, b"layout", ("shm", "zmq"), "law"),
+    "kv-accept": KvAccept(12, 2, "shm", b"hint", b"layout"),
+    "kv-chunk": KvChunk(12, 2, Piece(0, 3, 16, 32), Parcel(1, 12, 2**64 - 1, BYTES)),
+    "kv-chunk-elsewhere": KvChunk(12, 2, Piece(0, 3, 16, 32), Parcel(1, 12)),
+    "kv-credit": KvCredit((1, 2)),
+    "kv-taken": KvTaken(12, 2),
+    "kv-abort": KvAbort(12, 2, "preempted"),
     "corpus-add": CorpusAdd("docs", ((1, 2), (3,)), append=True),
     "corpus-remove": CorpusRemove("docs"),
     "corpus-list": CorpusList(),

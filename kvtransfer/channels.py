@@ -1,0 +1,27 @@
+"""The table of channels, best first, and which one two nodes use."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kvtransfer.channel import Receiver, Sender
+from kvtransfer.channel_shm import AVAILABLE, MemoryReceiver, MemorySender
+from kvtransfer.channel_zmq import FrameReceiver, FrameSender
+
+
+class Ends(NamedTuple):
+    """Both ends of a channel. A receiver is made from its sender's hint; PeerError if that leads nowhere."""
+
+    sender: Callable[[], Sender]
+    receiver: Callable[[bytes], Receiver]
+
+
+CHANNELS: Final[Mapping[str, Ends]] = {
+    **({"shm": Ends(MemorySender, MemoryReceiver)} if AVAILABLE else {}),
+    "zmq": Ends(FrameSender, FrameReceiver),
+}
+
+
+def common(theirs: Iterable[str]) -> tuple[str, ...]:
+    """The channels that the other node has too, in our order; what fails is followed by the next."""
+    known = set(theirs)
+    return tuple(name for name in CHANNELS if name in known)
