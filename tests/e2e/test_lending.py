@@ -14,7 +14,7 @@ from tests.e2e.nodes import DEADLINE, door, hear, turning
 from tests.e2e.service import until
 from tests.models import write_byte_llama
 from verifier.__main__ import build
-from verifier.config import VerifierConfig
+from verifier.config import PlannerConfig, VerifierConfig
 
 
 def test_it_asks_keeps_and_drafts(tmp_path: Path) -> None:
@@ -34,6 +34,7 @@ def test_it_asks_keeps_and_drafts(tmp_path: Path) -> None:
             dtype="float32",
             threads=1,
             kv_bytes=16 << 20,
+            planner=PlannerConfig(patience=DEADLINE),  # it waits for the drafter
             features=captured(config.model_copy(update={"target": target})),
         )
     )

@@ -77,6 +77,10 @@ class Scenario:
         return [*self.verifiers, *self.drafters, *self.fronts]
 
 
+NAMES: Final = ("fixed",) * len(PLANNERS) + tuple(PLANNERS)
+"""Planners, half of them the one that never lets a drafter rest."""
+
+
 def invent(rng: random.Random) -> Scenario:
     """A scenario for this seed."""
     mode = rng.choices(list(Mode), (20, 20, 60))[0]
@@ -92,10 +96,10 @@ def invent(rng: random.Random) -> Scenario:
     page_size = rng.choice((2, 4, 8))
     pages = CONTEXT // page_size * rng.choice((1, 1, 1, 2, 4)) + rng.randint(0, 3)
     config = _verifier(rng, page_size)
-    rule = ("match", "ratio", "block", "threshold")[
-        pages % 4
-    ]  # nothing is drawn: seeds stay what they were
-    config = config.model_copy(update={"rule": rule})
+    # Nothing is drawn for these two: seeds stay what they were.
+    rule = ("match", "ratio", "block", "threshold")[pages % 4]
+    named = config.planner.model_copy(update={"name": NAMES[round(1e6 * storm) % len(NAMES)]})
+    config = config.model_copy(update={"rule": rule, "planner": named})
     frames = rng.choice((2, 3, 8, 64))
     links = {
         address: LinkConfig(beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames)
@@ -132,7 +136,6 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
         page_size=page_size,
         features=FeaturesConfig(recent=rng.choice((0, 0, 0, 5))),
         planner=PlannerConfig(
-            name=rng.choice(("fixed", "fixed", "budget", *PLANNERS)),
             draft_length=rng.choice((0, 1, 2, 3, 4, 8, 8)),
             patience=rng.choice((0.0, 0.002, 0.02, 0.02)),
         ),
