@@ -29,7 +29,7 @@ check: $(READY) ## style, types, directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/bandit -q -ll -c pyproject.toml -r protocol engine verifier drafter orchestrator
+	$(BIN)/bandit -q -ll -c pyproject.toml -r protocol engine kvtransfer verifier drafter orchestrator
 
 fmt: $(READY)
 	$(BIN)/ruff format .
