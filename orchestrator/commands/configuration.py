@@ -78,15 +78,15 @@ def _lines(
     for key, value in values.items():
         path = f"{above}{key}"
         if isinstance(value, Mapping) and value:
-            yield f"{indent}{key}:"
+            yield f"{indent}{_plain(key)}:"
             yield from _lines(value, origins, f"{path}.", f"{indent}  ")
             continue
         origin = _origin(path, origins)
         comment = "" if origin == DEFAULT else f"  # {origin}"
-        yield f"{indent}{key}: {_plain(value)}{comment}"
+        yield f"{indent}{_plain(key)}: {_plain(value)}{comment}"
 
 
 def _plain(value: object) -> str:
     """A value on one line: JSON is YAML, but words look better without quotes."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=WIDE)
-    return text.removesuffix("...\n").strip() if "\n" not in text.rstrip() else json.dumps(value)
+    text = yaml.safe_dump(value, default_flow_style=True, width=WIDE).removesuffix("...\n").strip()
+    return text if "\n" not in text else json.dumps(value)

@@ -10,7 +10,6 @@ import pytest
 import yaml
 from scipy.stats import chi2
 
-from protocol.rundir import cache_folder
 from tests.e2e.service import Service, until, up
 from tests.exact.test_sampled import LAW, chi_square, law_of_pairs
 from tests.models import write_byte_llama
@@ -86,7 +85,7 @@ def test_a_lossy_rule_says_so_in_answers_metrics_and_logs(tmp_path: Path) -> Non
         shown = f"{service.url}/metrics"
         until(lambda: counted in httpx.get(shown).text, "metrics tell of it", 20.0)
         assert service.state
-        log = (cache_folder() / "logs" / service.state.name / "verifier-0.log").read_text()
+        log = (Path(service.state.logs) / "verifier-0.log").read_text()
     label = "synthetic: drafts are kept by a curve of mean length 2.50"
     assert answer["lossy"].startswith(label)
     for pieces in streams:

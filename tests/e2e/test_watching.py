@@ -136,7 +136,8 @@ def traced(
     ends = {attributes.CHOICE, attributes.MIRROR, "text_completion"}
 
     def all_there() -> bool:
-        return ends <= {span.name.split(" /")[0] for span in collector.of(trace)}
+        names = [span.name.split(" /")[0] for span in collector.of(trace)]
+        return ends <= set(names) and names.count(attributes.CHOICE) >= body.get("n", 1)
 
     until(all_there, "all processes told of the trace", 20.0)
     return caller, collector.of(trace), answer

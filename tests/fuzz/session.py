@@ -22,6 +22,7 @@ from protocol.local_mesh import LocalNetwork
 from protocol.loop import say
 from protocol.mesh import Frames
 from protocol.messages import Limits
+from protocol.tensor import Tensor
 from tests.drafter.test_record import OneByOne
 from tests.protocol.golden import MESSAGES
 from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit
@@ -224,6 +225,9 @@ class Session:
 
 
 def _tensors(message: Any) -> bool:  # noqa: ANN401
+    """Whether a tensor is in it or in one of its parts: those travel in frames of their own."""
+    fields = [getattr(message, name) for name in message.__struct_fields__]
     return any(
-        type(getattr(message, name)).__name__ == "Tensor" for name in message.__struct_fields__
+        isinstance(each, Tensor) or (isinstance(each, msgspec.Struct) and _tensors(each))
+        for each in fields
     )
