@@ -70,7 +70,11 @@ class Fetching:
         weights = self._links.get(link, "")
         match message:
             case Blob() if self._asked == link and not self.got:
-                fits = message.hash == weights and message.offset == self._shelf.size(weights)
+                known = self._shelf.size(weights)
+                fits = message.hash == weights and message.offset == known
+                if fits and known == message.length > 0 and not message.data:
+                    self._finish(link, weights)  # all of it was here, only never unpacked
+                    return
                 if not fits or not message.data or message.offset >= message.length:
                     log.warning("a piece of weights %s does not fit what is here", message.hash)
                     self._leave(link)
@@ -101,8 +105,8 @@ class Fetching:
 
     def _choose(self) -> None:
         for link, weights in self._links.items():
-            if self._asked is not None or self.got or not weights:
-                continue
+            if self._asked is not None or self.got or not weights.isalnum():
+                continue  # what is no hash names no folder
             if self._shelf.finished(weights):
                 self.got = weights
                 return

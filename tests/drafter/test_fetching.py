@@ -118,6 +118,24 @@ def test_what_is_there_is_not_asked_for() -> None:
     assert not world.core.links_with_news
 
 
+def test_what_was_all_here_and_never_unpacked_is_not_sent_again() -> None:
+    """A drafter that ended between the last piece and its end."""
+    shelf = Memory()
+    shelf.put("w", IMAGE)
+    world = World(shelf, a="w")
+    world.run()
+    assert world.core.got == "w"
+    assert world.verifiers[1].counters["bytes"] == 0
+
+
+@pytest.mark.parametrize("weights", ["", "../../etc", "a/b"])
+def test_what_is_no_hash_names_no_folder(weights: str) -> None:
+    world = World(Memory(), odd=weights, b="v")
+    world.run()
+    assert world.core.got == "v"
+    assert world.shelf.parts.keys() <= {"v"}
+
+
 def test_an_image_that_is_none_is_thrown_away_and_the_next_verifier_asked() -> None:
     world = World(Memory(wrong="w"), a="w", b="v")
     world.run()
