@@ -41,6 +41,24 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """A head's vocabulary: rows [U, H] of the target's output matrix, and where a token of the target is among them.
+
+    `place_V` holds -1 for tokens that the head does not know.
+    """
+
+    rows_UH: Tensor
+    place_V: Tensor
+
+    @classmethod
+    def of(cls, target: Dense, ids_U: Tensor) -> "Known":
+        """The tokens `ids_U` of a target."""
+        place_V = torch.full((target.shape.vocab,), -1, device=target.device)
+        place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
+        return cls(target.head_VH[ids_U], place_V)
+
+
+@dataclass(frozen=True, slots=True)
 class Slots:
     """Guessing slots of blocks: what the head says of each [B, M, J, H], and where its token stands [B, M, J]."""
 

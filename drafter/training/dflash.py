@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drafter.training.arithmetic import Weights, half
-from drafter.training.block import Blocks, Shape, alone, labels, leading
+from drafter.training.block import Blocks, Known, Shape, alone, labels, leading
 from drafter.training.features import Batch
 from drafter.training.losses import hard_cross_entropy, mean, slot_weights
 from drafter.training.target import Dense
@@ -28,9 +28,7 @@ class DFlash:
         self.blocks = Blocks(target, states, shape or replace(Shape(), from_anchor=False))
         self.target, self.states, self.ids_U = target, tuple(states), ids_U
         self.guesses = self.blocks.shape.guesses
-        self._rows_UH = target.head_VH[ids_U]
-        self._place_V = torch.full((target.shape.vocab,), -1, device=target.device)
-        self._place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
+        self._known = Known.of(target, ids_U)
 
     def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
         return self.blocks.fresh(generator)
@@ -40,9 +38,9 @@ class DFlash:
         w = half(w, self.target.dtype)
         slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
         ids, inside = labels(batch, slots)
-        places = self._place_V[ids]
+        places = self._known.place_V[ids]
         counts = inside & (places >= 0)
-        logits_NU = (slots.x[counts] @ self._rows_UH.T).float()
+        logits_NU = (slots.x[counts] @ self._known.rows_UH.T).float()
         weight = slot_weights(self.guesses, self.DECAY).to(logits_NU).expand(counts.shape)
         return mean(hard_cross_entropy(logits_NU, places[counts]), weight[counts])
 

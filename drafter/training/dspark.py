@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, linear
 
 from drafter.training.arithmetic import Weights, half
-from drafter.training.block import Blocks, Shape, Slots, alone, labels, leading
+from drafter.training.block import Blocks, Known, Shape, Slots, alone, labels, leading
 from drafter.training.features import Batch
 from drafter.training.losses import (
     confidence,
@@ -54,9 +54,7 @@ class DSpark:
         self.settings = settings or Settings()
         self.target, self.states, self.ids_U = target, tuple(states), ids_U
         self.guesses = self.blocks.shape.guesses
-        self._rows_UH = target.head_VH[ids_U]
-        self._place_V = torch.full((target.shape.vocab,), -1, device=target.device)
-        self._place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
+        self._known = Known.of(target, ids_U)
 
     def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
         """The bias begins as nothing; what stands for tokens are the main directions of the target's embedding."""
@@ -67,7 +65,7 @@ class DSpark:
         return self.blocks.fresh(generator) | {
             FROM: tokens_VR / tokens_VR.std(),
             TO: torch.zeros(len(self.ids_U), rank),
-            "lm_head.weight": self._rows_UH.float().cpu().clone(),
+            "lm_head.weight": self._known.rows_UH.float().cpu().clone(),
             f"{SURE}weight": torch.zeros(1, H + rank),
             f"{SURE}bias": torch.zeros(1),
         }
@@ -78,7 +76,7 @@ class DSpark:
         slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
         ids, inside = labels(batch, slots)
         before = embedding(self._before(batch, slots), w[FROM])
-        places = self._place_V[ids]
+        places = self._known.place_V[ids]
         counts = inside & (places >= 0)
         logits_NU = self.logits(w, slots.x[counts], before[counts])
         wanted_NU = self._wanted(batch, slots, counts)
@@ -140,4 +138,4 @@ class DSpark:
         """The target's distributions over the head's vocabulary for these slots."""
         texts = torch.arange(len(batch.ids_BT), device=counts.device)[:, None, None]
         final_NH = batch.final_BTH[texts.expand(counts.shape)[counts], slots.place[counts] - 1]
-        return linear(final_NH.to(self.target.dtype), self._rows_UH).float().softmax(-1)
+        return linear(final_NH.to(self.target.dtype), self._known.rows_UH).float().softmax(-1)

@@ -2,11 +2,13 @@
 
 import json
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+from rich.table import Table
 
 from orchestrator.bench.client import Asking
 from orchestrator.bench.peers import PEERS, build
@@ -20,6 +22,16 @@ from orchestrator.config import Config
 from orchestrator.launch.threads import usable_cores
 from orchestrator.models import resolve
 from orchestrator.settings import ConfigError
+
+
+class Figures(Protocol):
+    """What a bench without prompts measured."""
+
+    def as_json(self) -> Any:  # noqa: ANN401
+        """For programs."""
+
+
+FiguresT = TypeVar("FiguresT", bound=Figures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +105,7 @@ def mesh(rounds: int, mirrors: tuple[int, ...], place: Path | None) -> int:
     """Measure the mesh and tell; the exit code."""
     from orchestrator.bench import mesh as links  # noqa: PLC0415
 
-    _check_places((place,))
-    say(f"  {machine()}")
-    figures = links.measure(rounds, mirrors)
-    for heading, made in links.tables(figures):
-        show(heading, made, out)
-    if place:
-        _write(place, figures.as_json())
-    return 0
+    return _figures(lambda: links.measure(rounds, mirrors), links.tables, place)
 
 
 def rtt(config: Config, methods: Sequence[str], trips: Sequence[float], **asked: Any) -> int:
@@ -118,10 +123,19 @@ def kv(tokens: int, runs: int, place: Path | None) -> int:
     """Measure the channels of KV pages and tell; the exit code."""
     from orchestrator.bench import kv as pages  # noqa: PLC0415
 
+    return _figures(lambda: pages.measure(tokens, runs), pages.tables, place)
+
+
+def _figures(
+    taken: Callable[[], FiguresT],
+    tables: Callable[[FiguresT], Iterator[tuple[str, Table]]],
+    place: Path | None,
+) -> int:
+    """Measure, once it is known that the figures can be written; then tell them."""
     _check_places((place,))
     say(f"  {machine()}")
-    figures = pages.measure(tokens, runs)
-    for heading, made in pages.tables(figures):
+    figures = taken()
+    for heading, made in tables(figures):
         show(heading, made, out)
     if place:
         _write(place, figures.as_json())

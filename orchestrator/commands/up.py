@@ -16,7 +16,7 @@ from orchestrator.launch import Service
 def up(config: Config, served_to: int | None = None) -> int:
     """Run a service until a signal ends it; the exit code. Who waits at the pipe `served_to` hears that it serves."""
     service = launch(config)
-    stopping = _stop_on_signals(service)
+    stopping = stop_on_signals(service)
     if serving(service) and not stopping:
         _box(service.url, config, detached=served_to is not None)
         tell_served(served_to)
@@ -29,7 +29,7 @@ def up(config: Config, served_to: int | None = None) -> int:
     return over.code
 
 
-def _stop_on_signals(service: Service) -> list[int]:
+def stop_on_signals(service: Service) -> list[int]:
     """From now on the first signal drains, the second ends at once; the list holds those that came."""
     came: list[int] = []
 

@@ -196,6 +196,20 @@ def test_to_keep_what_was_drawn_again_is_biased(rule: str) -> None:
 # --- two requests, one budget -----------------------------------------------------------------------------------------
 
 
+def one_budget(rule: str, planner: Planner, draws: Draws, says: Says, *, further: bool) -> Service:
+    """Two drafts for both requests, of which either may take all."""
+    return Service(
+        rule,
+        target(3, 2),
+        DRAFTERS[draws],
+        planner,
+        (2, 2),
+        budget=2,
+        confidence=says,
+        further=further,
+    )
+
+
 @pytest.mark.parametrize("rule", RULES_WITH_LAWS)
 @pytest.mark.parametrize("renews", [Renews.NEVER, Renews.SOONER, Renews.LATER])
 def test_three_rounds_of_two_requests_with_one_budget(rule: str, renews: Renews) -> None:
@@ -234,16 +248,7 @@ def test_rounds_of_two_requests_with_one_budget_under_match(holds: tuple[int, ..
 def test_two_requests_that_share_a_budget_stay_independent(
     rule: str, planner: Planner, draws: Draws, says: Says, *, further: bool
 ) -> None:
-    service = Service(
-        rule,
-        target(3, 2),
-        DRAFTERS[draws],
-        planner,
-        (2, 2),
-        budget=2,
-        confidence=says,
-        further=further,
-    )
+    service = one_budget(rule, planner, draws, says, further=further)
     assert distance(service, 2, requests=2) == 0
 
 
@@ -260,16 +265,7 @@ def test_two_requests_that_share_a_budget_stay_independent(
 def test_ranking_requests_by_their_own_tokens_is_biased(
     rule: str, planner: Planner, draws: Draws, says: Says
 ) -> None:
-    service = Service(
-        rule,
-        target(3, 2),
-        DRAFTERS[draws],
-        planner,
-        (2, 2),
-        budget=2,
-        confidence=says,
-        further=False,
-    )
+    service = one_budget(rule, planner, draws, says, further=False)
     assert distance(service, 2, requests=2) > 0.01
 
 

@@ -116,11 +116,11 @@ def test_who_follows_reads_to_the_end(tiny: Path) -> None:
 
 PARENT = """
 import signal, sys
-from orchestrator.commands.up import _stop_on_signals
+from orchestrator.commands.up import stop_on_signals
 from orchestrator.launch.local import LocalService
 from tests.orchestrator.test_local_service import children, Path
 service = LocalService(children(Path(sys.argv[1])), lambda change: None)
-_stop_on_signals(service)
+stop_on_signals(service)
 assert service.wait_up(60)
 print(service.name, flush=True)
 service.wait()
