@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from orchestrator.front.app import Service, make_app
+from orchestrator.front.app import make_app
+from orchestrator.front.desk import Desk
 from orchestrator.front.config import FrontConfig
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Reply
@@ -36,7 +37,8 @@ class Web:
             _hand_over,
         )
         self.node.command(Peers(("verifier",)))
-        self.app = make_app(Service(config, self.node, Tokenizer(folder)))
+        self.desk = Desk(config, self.node, Tokenizer(folder))
+        self.app = make_app(self.desk)
         cluster.connect()
         for _ in range(TURNS):
             if self.node.status().ready:

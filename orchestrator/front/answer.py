@@ -1,18 +1,16 @@
-"""Answers in the shapes that OpenAI clients read: whole, or as server-sent events."""
+"""Answers in the shapes that OpenAI clients read: whole, or as the events of a stream."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from orchestrator.front.errors import ApiError
-from orchestrator.front.generation import ClientGoneError, Generation, News
+from orchestrator.front.generation import Generation, News
 from orchestrator.front.kinds import Kind
 from orchestrator.front.logprobs import Json, prompt_logprobs
 from orchestrator.front.pieces import Piece, Reader, Wishes
 from orchestrator.front.schema import Request
 from orchestrator.front.speculation import Level, speculative_decoding
-from orchestrator.front.sse import DONE, encode
 from orchestrator.front.text import Prompt, Tokenizer
 from protocol.messages import Done, Emit, Scored, Statistics
 
@@ -51,11 +49,12 @@ class Answer:
         tokenizer: Tokenizer,
         about: About,
     ) -> None:
+        self.number = kind.prefix + about.number
         self._kind = kind
         self._wishes = Wishes.of(request)
         self._usage_wanted = bool(request.stream_options and request.stream_options.include_usage)
         self._head: Json = {
-            "id": kind.prefix + about.number,
+            "id": self.number,
             "created": about.created,
             "model": about.model,
         }
@@ -105,20 +104,14 @@ class Answer:
             **(self._of_prompt(0) if aside else {}),
         }
 
-    async def pieces(self, generation: Generation) -> AsyncIterator[bytes]:
-        """Server-sent events. An error is an event too, and then nothing says that a choice finished."""
-        try:
-            async for news in generation.news():
-                for part in self._parts(news):
-                    for event in self._events(part):
-                        yield encode(event)
-            if self._usage_wanted:
-                yield encode(self._event([], self._totals()))
-            yield DONE
-        except ApiError as error:
-            yield encode(error.body)
-        except ClientGoneError:
-            return
+    async def events(self, generation: Generation) -> AsyncIterator[Json]:
+        """Objects of a stream. An error ends them early, and then nothing says that a choice finished."""
+        async for news in generation.news():
+            for part in self._parts(news):
+                for event in self._events(part):
+                    yield event
+        if self._usage_wanted:
+            yield self._event([], self._totals())
 
     # --- reading ------------------------------------------------------------------------------------
 

@@ -1,10 +1,8 @@
-"""The answer to one HTTP request while it comes: the replies to all of its prompts, until the client leaves."""
+"""The answer to one request while it comes: the replies to all of its prompts, until the client leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
-
-from starlette.types import Receive
 
 from orchestrator.front.errors import ApiError
 from orchestrator.front.messages import Failure, Query, Reply, Status
@@ -24,6 +22,10 @@ class Door(Protocol):
         """How it is."""
 
 
+Gone = Callable[[], Awaitable[None]]
+"""Waits until the client has closed its connection."""
+
+
 class ClientGoneError(Exception):
     """The client closed its connection."""
 
@@ -37,12 +39,15 @@ class News(NamedTuple):
 
 
 class Generation:
-    """Begun by `start`; whoever starts it must `close` it, which frees everything everywhere."""
+    """Begun by `start`; whoever starts it must `close` it, which frees everything everywhere.
 
-    def __init__(self, door: Door, queries: Sequence[Query], receive: Receive) -> None:
+    Without `gone` whoever reads it is cancelled when the client leaves.
+    """
+
+    def __init__(self, door: Door, queries: Sequence[Query], gone: Gone | None = None) -> None:
         self._door = door
         self._queries = queries
-        self._receive = receive
+        self._gone = gone
         self._inbox: asyncio.Queue[tuple[int, Reply | None]] = asyncio.Queue()
         self._tickets: list[int] = []
         self._left = sum(query.choices for query in queries)
@@ -51,7 +56,8 @@ class Generation:
 
     async def start(self) -> None:
         """Ask, and wait for the first word; what was refused until then is an ApiError."""
-        self._watch = asyncio.create_task(self._watch_client())
+        if self._gone is not None:
+            self._watch = asyncio.create_task(self._watch_client(self._gone))
         for number, query in enumerate(self._queries):
             self._tickets.append(self._door.submit(query, self._listener(number)))
         self._first = await self._next()
@@ -62,6 +68,10 @@ class Generation:
             yield self._first
             self._left -= isinstance(self._first.reply, Done)
             self._first = await self._next() if self._left else None
+
+    def fail(self, failure: Failure) -> None:
+        """Whoever reads hears this next but for what is here already; from the thread of the reader."""
+        self._inbox.put_nowait((0, failure))
 
     def close(self) -> None:
         """Stop listening; what is not finished is aborted. Idempotent."""
@@ -89,7 +99,6 @@ class Generation:
         before = sum(query.choices for query in self._queries[:number])
         return News(before + reply.choice, number, reply)
 
-    async def _watch_client(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    async def _watch_client(self, gone: Gone) -> None:
+        await gone()
         self._inbox.put_nowait((0, None))

@@ -1,10 +1,16 @@
 """How answers of chats and plain completions differ."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from orchestrator.front.logprobs import Json, Mark, chat_logprobs, completion_logprobs
+from orchestrator.front.logprobs import (
+    Json,
+    Mark,
+    chat_logprobs,
+    completion_logprobs,
+    listed_logprobs,
+)
 from protocol.token_bytes import TokenBytes
 
 
@@ -23,7 +29,7 @@ class Kind:
     piece: Callable[[str], Json]
     opening: Json | None
     closing: Json
-    logprobs: Callable[[Sequence[Mark], int, TokenBytes], Json]
+    logprobs: Callable[[Sequence[Mark], int, TokenBytes], Json | list[Json]]
     prompt_aside: bool
 
 
@@ -51,3 +57,5 @@ COMPLETION: Final = Kind(
     logprobs=completion_logprobs,
     prompt_aside=False,
 )
+CALL: Final = replace(COMPLETION, prefix="gen-", logprobs=listed_logprobs)
+"""A gRPC call: a plain completion with other log-probabilities."""

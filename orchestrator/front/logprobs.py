@@ -40,6 +40,22 @@ def chat_logprobs(marks: Sequence[Mark], top: int, known: TokenBytes) -> Json:
     return {"content": content, "refusal": None}
 
 
+def listed_logprobs(marks: Sequence[Mark], top: int, known: TokenBytes) -> list[Json]:
+    """An object for each token, those of a prompt too."""
+    return [
+        {
+            "token": known.shown(mark.token),
+            "bytes": known[mark.token],
+            "logprob": None if mark.score is None else _value(mark.score),
+            "top_logprobs": [
+                {"token": known.shown(token), "bytes": known[token], "logprob": _least(value)}
+                for token, value in (mark.score.top[:top] if mark.score is not None else ())
+            ],
+        }
+        for mark in marks
+    ]
+
+
 def prompt_logprobs(
     prompt: Sequence[int], scores: Sequence[Scored], top: int, known: TokenBytes
 ) -> list[Json | None]:

@@ -1,7 +1,7 @@
 """From the bytes of a body to a request, or to an error that names the parameter at fault."""
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -66,17 +66,23 @@ async def body(http: HttpRequest, limit: int) -> bytes:
     return bytes(read)
 
 
-def parse(kind: type[RequestT], content: bytes, context: int = 0) -> RequestT:
-    """The request in a body; an ApiError with status 400 names the parameter at fault.
-
-    Lists of token ids that are longer than `context` are refused unread.
-    """
+def plain(content: bytes) -> dict[str, Any]:
+    """What the text of a body holds, which must be a JSON object."""
     try:
         raw = from_json(content, allow_inf_nan=True)
     except ValueError as error:
         raise ApiError(400, f"The body is no JSON: {error}", code="invalid_json") from error
     if not isinstance(raw, dict):
         raise ApiError(400, "The body is no JSON object", code="invalid_json")
+    return raw
+
+
+def checked(kind: type[RequestT], given: Mapping[str, Any], context: int = 0) -> RequestT:
+    """The request in it; an ApiError with status 400 names the parameter at fault.
+
+    Lists of token ids that are longer than `context` are refused unread.
+    """
+    raw = dict(given)
     for name in UNSUPPORTED.keys() & raw.keys() - kind.model_fields.keys():
         if not _among(raw.pop(name), UNSUPPORTED[name]):
             text = f"{name} is not supported by this endpoint"

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from orchestrator.front.app import Service, make_app
+from orchestrator.front.app import make_app
+from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Failure, Query, Reply, Status
 from orchestrator.front.text import Tokenizer
 from protocol.messages import AnyMessage, Done, Emit, Submit
@@ -50,8 +51,8 @@ class Http:
     def __init__(self, folder: Path, door: FakeDoor, **fields: Any) -> None:
         self.door = door
         settings = config(**{"max_body": 4096, **fields})
-        service = Service(settings, door, Tokenizer(folder), draw=lambda: 77)
-        self.app = make_app(service)
+        self.desk = Desk(settings, door, Tokenizer(folder), draw=lambda: 77)
+        self.app = make_app(self.desk)
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
         async def go() -> httpx.Response:

@@ -9,7 +9,8 @@ from typing import Any
 import uvicorn
 
 from orchestrator.front.__main__ import hand_over
-from orchestrator.front.app import Service, make_app
+from orchestrator.front.app import make_app
+from orchestrator.front.desk import Desk
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
@@ -83,7 +84,7 @@ class LiveFront:
             time.monotonic,
             deliver,
         )
-        app = make_app(Service(settings, self.node, Tokenizer(self._folder)))
+        app = make_app(Desk(settings, self.node, Tokenizer(self._folder)))
         server = Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
         self.node.command(Peers(("verifier",)))
 

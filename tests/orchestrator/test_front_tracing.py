@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from orchestrator.front.app import Service, make_app
+from orchestrator.front.app import make_app
+from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Failure
 from orchestrator.front.text import Tokenizer
 from orchestrator.front.tracing import Traced, TracedDoor
@@ -44,8 +45,8 @@ class Door:
         tracestate: str = "",
         **body: Any,
     ) -> httpx.Response:
-        service = Service(config(), TracedDoor(self.door), Tokenizer(self.folder), draw=lambda: 77)
-        app = Traced(make_app(service), self.provider, "tiny")
+        desk = Desk(config(), TracedDoor(self.door), Tokenizer(self.folder), draw=lambda: 77)
+        app = Traced(make_app(desk), self.provider, "tiny")
         asked = {"prompt": [5, 6, 7], "max_tokens": 3} | body
 
         async def go() -> httpx.Response:
@@ -184,7 +185,7 @@ def test_what_is_refused_at_the_door_has_a_span_too(door: Door) -> None:
 
 def test_probes_are_not_traced(door: Door) -> None:
     app = Traced(
-        make_app(Service(config(), door.door, Tokenizer(door.folder))), door.provider, "tiny"
+        make_app(Desk(config(), door.door, Tokenizer(door.folder))), door.provider, "tiny"
     )
 
     async def go() -> int:
