@@ -17,7 +17,7 @@ from protocol.errors import LocalError
 from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
-from protocol.runtime import arguments, clock, draw, fail, run, tracing
+from protocol.runtime import arguments, clock, draw, fail, health, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 
@@ -43,6 +43,7 @@ def main() -> None:
     announce("loading", node_id=config.node_id)
     with tracing("drafter", config.node_id, config.otlp_traces_endpoint) as tracer:
         try:
+            asked = health("drafter", config.health)
             if reads_hidden(config.methods) and config.target is None:
                 from drafter.fetching import fetch  # noqa: PLC0415  # most never need it
 
@@ -55,11 +56,17 @@ def main() -> None:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
         control.on_command(node.endpoint.mesh.wake)
-        announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+        announce(
+            "ready",
+            node_id=config.node_id,
+            address=node.endpoint.mesh.address,
+            health=asked.address,
+        )
         try:
-            run(node, control, config.drain_seconds)
+            run(node, control, config.drain_seconds, asked)
         finally:
             node.endpoint.close()
+            asked.close()
 
 
 def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:

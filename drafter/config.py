@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocol.config import LinkConfig, MeshConfig
+from protocol.config import HealthConfig, LinkConfig, MeshConfig
 
 
 class SuffixConfig(BaseModel):
@@ -121,6 +121,7 @@ class DrafterConfig(BaseModel):
     standalone: StandaloneConfig = StandaloneConfig()
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
+    health: HealthConfig = HealthConfig()
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()
 

@@ -172,6 +172,7 @@ class FetchNode:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
+        self.serving = True
         self._clock = clock
 
     def command(self, command: Command) -> None:

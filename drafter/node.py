@@ -27,6 +27,7 @@ class DrafterNode:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
+        self.serving = True
         self._proposer = proposer
         self._clock = clock
         self._tracer = tracer

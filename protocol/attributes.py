@@ -31,6 +31,10 @@ URL_SCHEME: Final = "url.scheme"
 CLIENT_ADDRESS: Final = "client.address"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
+RPC_SYSTEM: Final = "rpc.system"
+RPC_SERVICE: Final = "rpc.service"
+RPC_METHOD: Final = "rpc.method"
+RPC_STATUS: Final = "rpc.grpc.status_code"
 ERROR_TYPE: Final = "error.type"
 
 # --- GenAI --------------------------------------------------------------------------------------------------------

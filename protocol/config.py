@@ -32,3 +32,14 @@ class MeshConfig(BaseModel):
         None, description="folder of keys (`orchestrator keys`): only nodes that it allows get in"
     )
     insecure: bool = Field(False, description="let anybody in who reaches the port")
+
+
+class HealthConfig(BaseModel):
+    """Where `grpc.health.v1` says whether a process would take work now: in clear, without keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="where it is asked")
+    port: int | None = Field(
+        None, ge=0, le=65535, description="nothing: nowhere; 0 lets the system pick one"
+    )

@@ -13,6 +13,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from protocol.config import HealthConfig
 from protocol.names import Names
 from protocol.process import Command, Control, Drain, Peers
 from protocol.spans import TakeSpans, no_tracer
@@ -70,10 +71,46 @@ def tracing(role: str, node_id: str, endpoint: str) -> Iterator[TakeSpans]:
         tracer.close()
 
 
+class Tells(Protocol):
+    """Whoever is asked whether this process would take work, as `protocol.health.Health` is."""
+
+    @property
+    def address(self) -> str: ...
+
+    def tell(self, *, serving: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Unasked:
+    """Nobody asks."""
+
+    address: Final = ""
+
+    def tell(self, *, serving: bool) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def health(role: str, config: HealthConfig) -> Tells:
+    """Whoever answers for this process, if that is configured; an OSError if the port cannot be had."""
+    if config.port is None:
+        return Unasked()
+    from protocol.health import Health  # noqa: PLC0415  # costs time and threads
+
+    return Health(role, config)
+
+
 class Node(Protocol):
     """A loop that takes turns until it is stopped."""
 
     stopped: bool
+
+    @property
+    def serving(self) -> bool:
+        """Whether it would take work, were it not draining."""
 
     def command(self, command: Command) -> None: ...
 
@@ -82,20 +119,26 @@ class Node(Protocol):
     def pause(self) -> None: ...
 
 
-def run(node: Node, control: Control, drain_seconds: float) -> None:
-    """Turn until the node stops; a drain that takes longer than `drain_seconds` is cut short."""
+def run(node: Node, control: Control, drain_seconds: float, health: Tells = Unasked()) -> None:  # noqa: B008  # empty
+    """Turn until the node stops; a drain that takes longer than `drain_seconds` is cut short.
+
+    Of a drain the world hears before the node does.
+    """
     gc.collect()
     gc.freeze()  # what was loaded stays; going through it again takes as long as several forwards
     names = Names(control.put)
     cut = float("inf")
     while not node.stopped:
         for command in control.drain():
-            node.command(names.numeric(command) if isinstance(command, Peers) else command)
             if isinstance(command, Drain):
+                health.tell(serving=False)
                 cut = min(cut, clock() + drain_seconds)
+            node.command(names.numeric(command) if isinstance(command, Peers) else command)
         if clock() >= cut:
             return
-        if not node.turn() and not node.stopped:
+        more = node.turn()
+        health.tell(serving=node.serving and cut == float("inf"))
+        if not more and not node.stopped:
             node.pause()
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import httpx
 
 from orchestrator.front.app import make_app
-from orchestrator.front.desk import Desk
 from orchestrator.front.config import FrontConfig
 from orchestrator.front.core import FrontCore
+from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Reply
 from orchestrator.front.node import FrontNode, Listener
 from orchestrator.front.text import Tokenizer

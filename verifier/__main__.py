@@ -13,7 +13,7 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, announce
-from protocol.runtime import arguments, clock, draw, fail, run, tracing
+from protocol.runtime import Tells, arguments, clock, draw, fail, health, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.acceptance import lossy, make
@@ -45,11 +45,12 @@ def main() -> None:
     announce("loading", node_id=config.node_id)
     with tracing("verifier", config.node_id, config.otlp_traces_endpoint) as tracer:
         try:
+            asked = health("verifier", config.health)
             node = build(config, tracer)
-        except (EngineError, LocalError) as error:
+        except (EngineError, LocalError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
-        serve(config, control, node)
+        serve(config, control, node, asked)
 
 
 def _profile(config: VerifierConfig) -> None:
@@ -61,16 +62,22 @@ def _profile(config: VerifierConfig) -> None:
         fail(str(error))
 
 
-def serve(config: VerifierConfig, control: Control, node: VerifierNode) -> None:
+def serve(config: VerifierConfig, control: Control, node: VerifierNode, asked: Tells) -> None:
     """Until drained or stopped."""
     control.on_command(node.endpoint.mesh.wake)
     if config.drafters:
         control.put(Peers(config.drafters))
-    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+    announce(
+        "ready",
+        node_id=config.node_id,
+        address=node.endpoint.mesh.address,
+        health=asked.address,
+    )
     try:
-        run(node, control, config.drain_seconds)
+        run(node, control, config.drain_seconds, asked)
     finally:
         node.close()
+        asked.close()
 
 
 def vet(config: VerifierConfig) -> None:

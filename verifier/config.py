@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from protocol.config import LinkConfig, MeshConfig
+from protocol.config import HealthConfig, LinkConfig, MeshConfig
 
 
 class SlotConfig(BaseModel):
@@ -232,5 +232,6 @@ class VerifierConfig(BaseModel):
     scheduler: SchedulerConfig = SchedulerConfig()
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
+    health: HealthConfig = HealthConfig()
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()

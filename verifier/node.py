@@ -25,7 +25,7 @@ class Worker(Protocol):
 
 
 class VerifierNode:
-    """One turn at a time; `stopped` says that the loop is over."""
+    """One turn at a time; `stopped` says that the loop is over. Without drafters it is `serving` too."""
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class VerifierNode:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
+        self.serving = True
         self._worker = worker
         self._clock = clock
         self._tracer = tracer

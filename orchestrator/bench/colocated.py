@@ -128,6 +128,7 @@ class Lockstep:
         self.verifier.endpoint.mesh = TwoMeshes(self.world, within)
         self.verifier.command(Peers((INSIDE + "drafter",)))
         self.stopped = False
+        self.serving = True
 
     def command(self, command: Command) -> None:
         """As a verifier does; but the only drafter is the one within."""

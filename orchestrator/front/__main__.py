@@ -7,12 +7,14 @@ import os
 import socket
 import sys
 import threading
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import SecretStr
 
-from orchestrator.front.app import Service, make_app
+from orchestrator.front.app import make_app
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.front.core import FrontCore
+from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
 from orchestrator.front.server import address, check_tls, listen, server
@@ -24,8 +26,11 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint
 from protocol.process import Control, Peers, Stop, announce
-from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.runtime import Tells, arguments, clock, draw, fail, health, run
 from protocol.zmq_mesh import ZmqMesh
+
+if TYPE_CHECKING:
+    from orchestrator.front.rpc.server import RpcServer
 
 log = logging.getLogger("front")
 
@@ -47,11 +52,24 @@ def main() -> None:
             fingerprint=Fingerprint(tokenizer=tokenizer_fingerprint(config.model)),
         )
         check_tls(config)
+        asked = health("front", config.health)
         endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw)
     except (OSError, ValueError, LocalError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))
-    raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, (listening, page))))
+    ports = Ports(listening, page, asked)
+    try:
+        raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, ports)))
+    finally:
+        asked.close()
+
+
+class Ports(NamedTuple):
+    """Where it is asked: the API, the metrics where they have a port of their own, and its health."""
+
+    api: socket.socket
+    page: socket.socket | None
+    health: Tells
 
 
 async def serve(
@@ -59,13 +77,9 @@ async def serve(
     control: Control,
     endpoint: Endpoint,
     tokenizer: Tokenizer,
-    ports: tuple[socket.socket, socket.socket | None],
+    ports: Ports,
 ) -> int:
-    """Run both halves; the exit code says whether the mesh loop ended as asked.
-
-    `ports` are the API's and, where it has one of its own, that of the metrics.
-    """
-    listening, page = ports
+    """Run both halves; the exit code says whether the mesh loop ended as asked."""
     loop = asyncio.get_running_loop()
 
     def deliver(replies: list[tuple[Listener, Reply]]) -> None:
@@ -74,14 +88,19 @@ async def serve(
 
     node = FrontNode(FrontCore(config), endpoint, clock, deliver)
     watch = Watch(config, node)
-    app = watch.around(make_app(Service(config, watch.door, tokenizer)))
-    api = server(app, config.tls_certificate, config.tls_key)
+    desk = Desk(config, watch.door, tokenizer)
+    api = server(watch.around(make_app(desk)), config.tls_certificate, config.tls_key)
+    try:
+        calls = await served_calls(desk, watch)
+    except OSError as error:
+        announce("failed", node_id=config.node_id, detail={"error": str(error)})
+        fail(str(error))
     failed = threading.Event()
 
     def mesh() -> None:
         failure = Failure(503, "the service is stopping", code="stopping")
         try:
-            run(node, control, config.drain_seconds)
+            run(node, control, config.drain_seconds, ports.health)
         except BaseException:
             failed.set()
             failure = Failure(500, "the mesh loop of the front door failed", code="internal")
@@ -96,20 +115,36 @@ async def serve(
     thread = threading.Thread(target=mesh, name="mesh")
     thread.start()
     control.on_command(node.wake)
-    watch.start(page)
+    watch.start(ports.page)
+    tls = config.tls_key is not None
     announce(
         "ready",
         node_id=config.node_id,
-        http=address(config.host, listening, tls=config.tls_key is not None),
-        metrics="" if page is None else address(config.host, page, tls=config.tls_key is not None),
+        http=address(config.host, ports.api, tls=tls),
+        metrics="" if ports.page is None else address(config.host, ports.page, tls=tls),
+        grpc="" if calls is None else calls.address,
+        health=ports.health.address,
     )
     try:
-        await api.serve(sockets=[listening])
+        await api.serve(sockets=[ports.api])
     finally:
         control.put(Stop())
-        thread.join()
+        await asyncio.to_thread(thread.join)
+        if calls is not None:
+            await calls.stop()
         await watch.close()
     return int(failed.is_set())
+
+
+async def served_calls(desk: Desk, watch: Watch) -> "RpcServer | None":
+    """Answer gRPC calls, if that is configured; an OSError if the port cannot be had."""
+    if desk.config.grpc_port is None:
+        return None
+    from orchestrator.front.rpc.server import RpcServer  # noqa: PLC0415  # costs time and threads
+
+    calls = RpcServer(desk, desk.config.grpc_port, watch.story)
+    await calls.start()
+    return calls
 
 
 def hand_over(replies: list[tuple[Listener, Reply]]) -> None:

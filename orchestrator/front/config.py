@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
-from protocol.config import LinkConfig, MeshConfig
+from protocol.config import HealthConfig, LinkConfig, MeshConfig
 
 KEY_VARIABLE: Final = "DRAFTMESH_FRONT__API_KEY"
 """Where the process finds its key: command lines can be read by others."""
@@ -19,6 +19,9 @@ class FrontConfig(BaseModel):
     node_id: str = "front-0"
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535, description="0 lets the system pick one")
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="where gRPC clients are answered; 0 lets the system pick"
+    )
     model: Path = Field(description="folder with tokenizer and chat template")
     name: str = Field(description="how clients call the model")
     verifiers: tuple[str, ...] = Field((), description="mesh addresses of verifiers")
@@ -67,6 +70,7 @@ class FrontConfig(BaseModel):
     )
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
+    health: HealthConfig = HealthConfig()
     link: LinkConfig = LinkConfig()
     mesh: MeshConfig = MeshConfig()
 

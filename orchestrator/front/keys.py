@@ -65,7 +65,7 @@ def unknown() -> ApiError:
 
 
 class KeyGuard:
-    """`Authorization: Bearer KEY`, compared in a time that tells nothing. Each key has a quota of its own for `POST`."""
+    """`Authorization: Bearer KEY`, compared in a time that tells nothing. Only `POST` counts for a key's quota."""
 
     def __init__(self, app: ASGIApp, keys: Keys, *, open_paths: frozenset[str] = OPEN) -> None:
         self._app = app

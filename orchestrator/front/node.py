@@ -91,6 +91,11 @@ class FrontNode:
             members=(*self._status.members, *drafters(self._reported)),
         )
 
+    @property
+    def serving(self) -> bool:
+        """Whether a request would find a verifier."""
+        return self._status.ready
+
     def reports(self) -> Sequence[Report]:
         """What every node counted, this one first; no older than a report's rhythm."""
         return self._reported

@@ -18,9 +18,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self, events: AsyncIterator[Mapping[str, Any]], close: Callable[[], None]
-    ) -> None:
+    def __init__(self, events: AsyncIterator[Mapping[str, Any]], close: Callable[[], None]) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events

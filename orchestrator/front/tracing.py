@@ -5,7 +5,8 @@ so neither schemas nor answers know of traces. Whether a request is traced is de
 """
 
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator import __version__
 from orchestrator.front import messages
+from orchestrator.front.errors import ApiError
 from orchestrator.front.generation import Door
 from orchestrator.front.messages import Failure, Query, Reply
 from protocol import attributes
@@ -87,8 +89,14 @@ class _Story:
         if server:
             self.span.set_status(Status(StatusCode.ERROR, text))
 
-    def ends(self, status: int) -> None:
-        """The last byte has left, or the client has."""
+    def refuses(self, error: ApiError) -> None:
+        """The request ends with it, if nothing was said of a fault yet."""
+        if not self._failed:
+            kind = error.code or str(error.status)
+            self.fails(kind, error.text, server=error.status >= SERVER_ERROR)
+
+    def ends(self, status: int = 0) -> None:
+        """The last byte has left, or the client has; `status` is HTTP's, where that was spoken."""
         self.span.set_attributes(
             {
                 attributes.INPUT_TOKENS: sum(d.prompt_tokens for d in self._prompts.values()),
@@ -121,15 +129,35 @@ def provider(node_id: str, spans: SpanExporter) -> TracerProvider:
     return made
 
 
+def tracer(traces: TracerProvider) -> Tracer:
+    return traces.get_tracer("draftmesh", __version__, schema_url=attributes.SCHEMA)
+
+
+def begun(
+    tracer: Tracer, operation: str, model: str, headers: Mapping[str, str], about: Mapping[str, Any]
+) -> Span:
+    """The span of a request; what its caller says of a trace is in the headers."""
+    of_model = {
+        attributes.OPERATION: operation,
+        attributes.PROVIDER: "draftmesh",
+        attributes.REQUEST_MODEL: model,
+        attributes.RESPONSE_MODEL: model,
+    }
+    return tracer.start_span(
+        f"{operation} {model}",
+        context=_PROPAGATOR.extract(headers),
+        kind=SpanKind.SERVER,
+        attributes={**of_model, **about},
+    )
+
+
 class Traced:
     """An ASGI layer around the whole app."""
 
     def __init__(self, app: ASGIApp, traces: TracerProvider, model: str) -> None:
         self._app = app
         self._model = model
-        self._tracer: Tracer = traces.get_tracer(
-            "draftmesh", __version__, schema_url=attributes.SCHEMA
-        )
+        self._tracer = tracer(traces)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = OPERATIONS.get(scope.get("path", "")) if scope["type"] == "http" else None
@@ -164,10 +192,6 @@ class Traced:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         about = {
-            attributes.OPERATION: operation,
-            attributes.PROVIDER: "draftmesh",
-            attributes.REQUEST_MODEL: self._model,
-            attributes.RESPONSE_MODEL: self._model,
             attributes.HTTP_METHOD: scope["method"],
             attributes.HTTP_ROUTE: scope["path"],
             attributes.URL_PATH: scope["path"],
@@ -175,12 +199,39 @@ class Traced:
         }
         if scope.get("client"):
             about[attributes.CLIENT_ADDRESS] = scope["client"][0]
-        return self._tracer.start_span(
-            f"{operation} {self._model}",
-            context=_PROPAGATOR.extract(headers),
-            kind=SpanKind.SERVER,
-            attributes=about,
-        )
+        return begun(self._tracer, operation, self._model, headers, about)
+
+
+class TracedCalls:
+    """The same around gRPC calls: `orchestrator.front.rpc.servicer.Story`."""
+
+    def __init__(self, traces: TracerProvider, model: str) -> None:
+        self._model = model
+        self._tracer = tracer(traces)
+
+    @asynccontextmanager
+    async def __call__(self, peer: str, headers: Mapping[str, str]) -> AsyncIterator[None]:
+        about = {
+            attributes.RPC_SYSTEM: "grpc",
+            attributes.RPC_SERVICE: "draftmesh.v1.Inference",
+            attributes.RPC_METHOD: "Generate",
+            attributes.REQUEST_STREAM: True,
+            attributes.CLIENT_ADDRESS: peer,
+        }
+        span = begun(self._tracer, "text_completion", self._model, headers, about)
+        if not span.is_recording():
+            yield
+            return
+        story = _Story(span)
+        token = _STORY.set(story)
+        try:
+            yield
+        except ApiError as error:
+            story.refuses(error)
+            raise
+        finally:
+            _STORY.reset(token)
+            story.ends()
 
 
 class TracedDoor:

@@ -15,6 +15,7 @@ from orchestrator.front.generation import Door
 from orchestrator.front.metrics import Metrics
 from orchestrator.front.node import FrontNode
 from orchestrator.front.server import Server, server
+from orchestrator.front.stories import Story
 from protocol.runtime import traces_wanted
 
 METRICS: Final = "/metrics"
@@ -36,6 +37,15 @@ class Watch:
 
             self._traces = tracing.provider(config.node_id, exporter(config.otlp_traces_endpoint))
             self.door = tracing.TracedDoor(node)
+
+    @property
+    def story(self) -> Story | None:
+        """What goes on around gRPC calls, if anything does."""
+        if self._traces is None:
+            return None
+        from orchestrator.front.tracing import TracedCalls  # noqa: PLC0415
+
+        return TracedCalls(self._traces, self._config.name)
 
     def around(self, app: FastAPI) -> ASGIApp:
         """The app with what is watched of it."""

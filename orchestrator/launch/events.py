@@ -38,7 +38,32 @@ class StopAsked:
     """The first asks for an orderly end, the second for one at once."""
 
 
-Event = Spawned | Said | Exited | Tick | StopAsked
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A node that somebody else runs may be dialled at this address."""
+
+    name: str
+    role: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainAsked:
+    """This node shall leave for good."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAsked:
+    """There shall be so many nodes of this role."""
+
+    role: str
+    count: int
+
+
+Wish = Registered | DrainAsked | ScaleAsked
+Event = Spawned | Said | Exited | Tick | StopAsked | Wish
 
 
 @dataclass(frozen=True, slots=True)

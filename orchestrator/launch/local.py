@@ -30,9 +30,10 @@ from orchestrator.launch.events import (
     Tell,
     Tick,
 )
+from orchestrator.launch.member import Member
 from orchestrator.launch.plan import Child
 from orchestrator.launch.process import Process
-from orchestrator.launch.supervisor import Member, Supervisor
+from orchestrator.launch.supervisor import Supervisor
 from protocol.rundir import NodeState, ServiceState, StateFile, cache_folder
 
 LOG_TAIL: Final = 5  # lines that are shown of a child that could not start

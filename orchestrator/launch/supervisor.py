@@ -5,27 +5,31 @@ A child is `waiting` (to be started at some time), `starting`, then what it says
 that it had, so that its peers find it. A stop takes the roles one after the other, each within a bound.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from orchestrator.launch.events import (
     Action,
     Changed,
+    DrainAsked,
     Event,
     Exited,
     Kill,
     Over,
+    Registered,
     Said,
+    ScaleAsked,
     Spawn,
     Spawned,
     StopAsked,
     Tell,
     Tick,
 )
+from orchestrator.launch.member import NEVER, Guest, Member
 from orchestrator.launch.plan import DIALS, MODULES, Child
+from orchestrator.launch.wishes import grant
 
-NEVER: Final = float("inf")
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 STEADY: Final = 30.0
@@ -36,37 +40,21 @@ MARGIN: Final = 3.0
 """Seconds that a child has to end after its own bound on draining."""
 
 
-@dataclass(slots=True)
-class Member:
-    """What is known of one child."""
-
-    child: Child
-    state: str = "waiting"
-    start_at: float = NEVER
-    pid: int = 0
-    address: str = ""
-    http: str = ""
-    metrics: str = ""
-    """Where it answers for its numbers alone, if it does."""
-    deaths: int = 0
-    ready_at: float = NEVER
-    ever_ready: bool = False
-    reason: str = ""
-    """What it said when it failed."""
-    kill_at: float = NEVER
-    announced: bool = False
-    """Whether the present process said an address."""
-
-    @property
-    def alive(self) -> bool:
-        return self.state not in {"waiting", "ended"}
-
-
 class Supervisor:
-    """All children of a service."""
+    """All children of a service. `spare` makes one more drafter, by its number, where that can be had.
 
-    def __init__(self, children: Iterable[Child], now: float) -> None:
+    `members` and `guests` are never changed but replaced: others may read them meanwhile.
+    """
+
+    def __init__(
+        self,
+        children: Iterable[Child],
+        now: float,
+        spare: Callable[[int], Child | None] = lambda _: None,
+    ) -> None:
         self.members = {child.name: Member(child, start_at=now) for child in children}
+        self.guests: dict[str, Guest] = {}
+        self.spare = spare
         self.stopping = False
         self.over = False
         self._verdict = Over(0)
@@ -86,13 +74,17 @@ class Supervisor:
                 return self._exited(self.members[event.name], event.code, now)
             case StopAsked():
                 return self._asked_to_stop(now)
+            case Registered() | DrainAsked() | ScaleAsked():
+                return grant(self, event, now)
         return self._tick(now)
 
     @property
     def up(self) -> bool:
         """Whether everything is ready that is needed, and the rest is, too, or has failed at least once."""
         return all(
-            member.state == "ready" or (member.deaths and not member.child.essential)
+            member.state == "ready"
+            or member.leaving
+            or (member.deaths and not member.child.essential)
             for member in self.members.values()
         )
 
@@ -115,9 +107,14 @@ class Supervisor:
     def _start(self, member: Member) -> list[Action]:
         update: dict[str, Any] = {}
         if member.child.role == "front" and member.http:
-            update["port"] = int(member.http.rpartition(":")[2])
+            update["port"] = _port(member.http)
+            if member.grpc:
+                update["grpc_port"] = _port(member.grpc)
         elif member.address:
             update["bind"] = member.address
+        if member.health:
+            health = member.child.config.health
+            update["health"] = health.model_copy(update={"port": _port(member.health)})
         config = member.child.config.model_copy(update=update)
         member.state, member.announced, member.reason = "starting", False, ""
         child = replace(member.child, config=config)
@@ -126,26 +123,26 @@ class Supervisor:
     def _said(self, member: Member, said: Said, now: float) -> list[Action]:
         if self.stopping:
             return [Changed(member.child.name, said.state)]
-        member.state = said.state
+        if not member.leaving:
+            member.state = said.state
         detail = said.fields.get("detail")
         if said.state == "failed" and isinstance(detail, Mapping):
             member.reason = str(detail.get("error", ""))
         if said.state == "ready":
             member.ready_at, member.ever_ready = now, True
         actions: list[Action] = [Changed(member.child.name, said.state, member.reason)]
-        if isinstance(http := said.fields.get("http"), str):
-            member.http = http
-        if isinstance(metrics := said.fields.get("metrics"), str):
-            member.metrics = metrics
+        for where in ("http", "metrics", "grpc", "health"):
+            if isinstance(said.fields.get(where), str):
+                setattr(member, where, said.fields[where])
         address = said.fields.get("address")
         if isinstance(address, str) and address:
             news = not member.announced or address != member.address
             member.address, member.announced = address, True
             if news:
-                actions += self._publish(member.child.role)
+                actions += self.publish(member.child.role)
         return actions
 
-    def _publish(self, role: str) -> list[Action]:
+    def publish(self, role: str) -> list[Action]:
         """Whoever dials this role hears the whole list of addresses."""
         return [
             action
@@ -161,6 +158,7 @@ class Supervisor:
             for each in self.members.values()
             if each.child.role == dialled and each.announced
         ]
+        peers += [each.address for each in self.guests.values() if each.role == dialled]
         return [Tell(member.child.name, {"peers": peers})]
 
     def _exited(self, member: Member, code: int, now: float) -> list[Action]:
@@ -169,6 +167,8 @@ class Supervisor:
         if self.stopping:
             member.state = "ended"
             return [Changed(member.child.name, "ended", how), *self._stop_next(now)]
+        if member.leaving:
+            return self._forget(member)
         if now - member.ready_at >= STEADY:
             member.deaths = 0
         member.deaths += 1
@@ -176,7 +176,7 @@ class Supervisor:
         actions: list[Action] = []
         if member.announced:  # those who dial it need not wait for silence to tell them
             member.announced = False
-            actions = self._publish(member.child.role)
+            actions = self.publish(member.child.role)
         else:  # its former address may be what it could not get
             member.address = ""
         if self._hopeless(member):
@@ -197,6 +197,29 @@ class Supervisor:
         if member.ever_ready or not member.child.essential:
             return False
         return bool(member.reason) or member.deaths >= ATTEMPTS
+
+    # --- who comes and who goes ----------------------------------------------------------------------
+
+    def admit(self, child: Child, now: float) -> list[Action]:
+        """Start it, and keep it running."""
+        member = Member(child, start_at=now)
+        self.members = self.members | {child.name: member}
+        return self._start(member)
+
+    def retire(self, member: Member, now: float) -> list[Action]:
+        """Drain it, and forget it when it has ended."""
+        if member.leaving:
+            return []
+        member.leaving = True
+        if not member.alive:
+            return self._forget(member)
+        return self._stop_member(member, now)
+
+    def _forget(self, member: Member) -> list[Action]:
+        name = member.child.name
+        self.members = {each: there for each, there in self.members.items() if each != name}
+        actions: list[Action] = [Changed(name, "ended")]
+        return actions + (self.publish(member.child.role) if member.announced else [])
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -242,6 +265,10 @@ class Supervisor:
             return [Kill(member.child.name)]
         member.kill_at = now + member.child.config.drain_seconds + MARGIN
         return [Tell(member.child.name, {"drain": True}), Changed(member.child.name, "draining")]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def _how(code: int) -> str:

@@ -10,8 +10,8 @@ import uvicorn
 
 from orchestrator.front.__main__ import hand_over
 from orchestrator.front.app import make_app
-from orchestrator.front.desk import Desk
 from orchestrator.front.core import FrontCore
+from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Failure, Reply
 from orchestrator.front.node import FrontNode, Listener
 from orchestrator.front.server import Server, listen

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from orchestrator.front.errors import ApiError
-from orchestrator.front.parsing import parse
+from orchestrator.front.parsing import checked, plain
 from orchestrator.front.schema import ChatRequest, CompletionRequest, Request
 from tests.orchestrator.http_app import FakeDoor, Http, error
 
@@ -102,7 +102,7 @@ def test_lists_are_refused_by_their_length(
     reading = time.process_time() - begun
     begun = time.process_time()
     with pytest.raises(ApiError) as refused:
-        parse(kind, content, context=64)
+        checked(kind, plain(content), context=64)
     assert (refused.value.status, refused.value.param) == (400, param)
     assert time.process_time() - begun < 2 * reading + 0.02
 

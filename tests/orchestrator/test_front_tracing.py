@@ -184,9 +184,7 @@ def test_what_is_refused_at_the_door_has_a_span_too(door: Door) -> None:
 
 
 def test_probes_are_not_traced(door: Door) -> None:
-    app = Traced(
-        make_app(Desk(config(), door.door, Tokenizer(door.folder))), door.provider, "tiny"
-    )
+    app = Traced(make_app(Desk(config(), door.door, Tokenizer(door.folder))), door.provider, "tiny")
 
     async def go() -> int:
         transport = httpx.ASGITransport(app=app)

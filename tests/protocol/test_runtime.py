@@ -31,6 +31,7 @@ class Loop:
 
     def __init__(self, work: int = 0) -> None:
         self.work = work
+        self.serving = True
         self.stopped = False
         self.story: list[object] = []
 
