@@ -52,6 +52,9 @@ Overlap = Annotated[
 ]
 Host = Annotated[str | None, typer.Option(help="Where clients are answered.")]
 Port = Annotated[int | None, typer.Option(help="Port of the HTTP endpoint; 0 picks one.")]
+GrpcPort = Annotated[
+    int | None, typer.Option(help="Port of the gRPC endpoint; 0 picks one; else there is none.")
+]
 ApiKey = Annotated[
     str | None,
     typer.Option(help="What clients must bring; better in DRAFTMESH_FRONT__API_KEY than here."),
@@ -108,6 +111,7 @@ def up(
     overlap: Overlap = None,
     host: Host = None,
     port: Port = None,
+    grpc_port: GrpcPort = None,
     api_key: ApiKey = None,
     per_request_spec_decode_metrics: SpecMetrics = None,
     speculative_config: SpeculativeConfig = None,
@@ -138,6 +142,7 @@ def up(
         "mesh": {"keys": mesh_keys, "insecure": insecure_mesh},
         "front": {
             "api_key": api_key,
+            "grpc_port": grpc_port,
             "per_request_spec_decode_metrics": per_request_spec_decode_metrics,
         },
     }

@@ -24,6 +24,12 @@ def example(*lines: str) -> str:
 def register(app: typer.Typer) -> None:
     """Add them to the command line."""
     app.command(epilog=example("down", "down --now", "down --all --wait 60"))(down)
+    app.command(epilog=example("scale --drafters 4", "scale --drafters 0 --wait 60"))(scale)
+    app.command(epilog=example("drain drafter-1"))(drain)
+    app.command(
+        "register",
+        epilog=example("register drafter drafter-far tcp://10.0.0.7:7400", "drain drafter-far"),
+    )(register_node)
     app.command(epilog=example("status", "status --json | jq '.nodes[].state'"))(status)
     app.command(epilog=example("logs", "logs -f verifier", "logs drafter-0 front -n 20"))(logs)
     app.command(epilog=example("doctor", "doctor --output json"))(doctor)
@@ -43,6 +49,63 @@ def down(
         from orchestrator.commands.services import down
 
         return down(service, every=every, now=now, seconds=wait)
+
+    end(run)
+
+
+Wait = Annotated[float, typer.Option(min=0.1, help="Seconds until giving up.")]
+
+
+def scale(
+    *,
+    drafters: Annotated[int, typer.Option(help="Drafter processes from now on.")],
+    service: ServiceName = None,
+    wait: Wait = 120.0,
+    output: Output = "text",
+) -> None:
+    """Change how many drafters a running service has; those that are too many finish what they have first."""
+
+    def run() -> int:
+        from orchestrator.commands.scale import scale
+
+        return scale(service, drafters, seconds=wait, as_json=output == "json")
+
+    end(run)
+
+
+def drain(
+    node: Annotated[str, typer.Argument(help="Its name; see `status`.")],
+    *,
+    service: ServiceName = None,
+    wait: Wait = 120.0,
+    output: Output = "text",
+) -> None:
+    """Let one process of a service finish what it has and leave for good."""
+
+    def run() -> int:
+        from orchestrator.commands.scale import drain
+
+        return drain(service, node, seconds=wait, as_json=output == "json")
+
+    end(run)
+
+
+def register_node(
+    role: Annotated[str, typer.Argument(help="drafter or verifier.")],
+    node: Annotated[str, typer.Argument(help="What it is called.")],
+    address: Annotated[str, typer.Argument(help="Where the mesh dials it.")],
+    *,
+    service: ServiceName = None,
+    output: Output = "text",
+) -> None:
+    """Let a node take part that somebody else keeps running (`run`), until it is drained."""
+
+    def run() -> int:
+        from orchestrator.commands.scale import register
+        from orchestrator.rpc.draftmesh_pb2 import RegisterRequest
+
+        asked = RegisterRequest(role=role, node_id=node, address=address)
+        return register(service, asked, seconds=10.0, as_json=output == "json")
 
     end(run)
 

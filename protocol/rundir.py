@@ -23,6 +23,8 @@ class NodeState(msgspec.Struct, frozen=True):
     state: str = ""
     text: str = ""
     threads: int = 1
+    health: str = ""
+    """Where `grpc.health.v1` tells of it; empty: nowhere."""
 
 
 class ServiceState(msgspec.Struct, frozen=True):
@@ -41,6 +43,12 @@ class ServiceState(msgspec.Struct, frozen=True):
     """Where the page of numbers is; empty: nowhere."""
     logs: str = ""
     """Folder of a log for each process, which goes when the service ends in order."""
+    grpc: str = ""
+    """Where gRPC clients are answered; empty: nowhere."""
+    control: str = ""
+    """Where its launcher obeys `draftmesh.v1.Control`; empty: nowhere."""
+    traces: str = ""
+    """Folder of the spans that its processes keep here; empty: they do not."""
 
 
 def cache_folder() -> Path:
@@ -106,6 +114,6 @@ def _alive(path: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        path.unlink(missing_ok=True)
-        lock_path.unlink(missing_ok=True)
+        for each in (path, lock_path, path.with_suffix(".sock")):
+            each.unlink(missing_ok=True)
         return False

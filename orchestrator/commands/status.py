@@ -132,6 +132,7 @@ def described(service: ServiceState, told: Mapping[str, Numbers]) -> Mapping[str
             "state": node.state,
             "reason": node.text or None,
             "address": node.address or None,
+            "health": node.health or None,
             **asdict(one := told.get(node.name, Numbers())),
             "acceptance": one.acceptance,
         }
@@ -141,6 +142,7 @@ def described(service: ServiceState, told: Mapping[str, Numbers]) -> Mapping[str
         "name": service.name,
         "pid": service.pid,
         "url": reachable(service.url),
+        "grpc": service.grpc or None,
         "model": service.model,
         "logs": service.logs,
         "nodes": nodes,

@@ -11,16 +11,19 @@ from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
+from orchestrator.launch.control import ControlServer
 
 
 def up(config: Config, served_to: int | None = None) -> int:
     """Run a service until a signal ends it; the exit code. Who waits at the pipe `served_to` hears that it serves."""
     service = launch(config)
     stopping = stop_on_signals(service)
+    control = ControlServer(service, service.name)
     if serving(service) and not stopping:
         _box(service.url, config, detached=served_to is not None)
         tell_served(served_to)
     over = service.wait()
+    control.close()
     assert over is not None
     if over.code:
         complain(over.text)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from orchestrator.config import Config
-from orchestrator.launch.events import Changed, Over
-from orchestrator.launch.plan import Child
+from orchestrator.launch.events import Changed, Over, Wish
+from orchestrator.launch.plan import Child, Spare
+from protocol.rundir import NodeState
 
 
 class Service(Protocol):
@@ -21,28 +22,49 @@ class Service(Protocol):
         """The first call asks for an orderly end, the second for one at once. From any thread."""
 
     @property
+    def name(self) -> str:
+        """What commands call it."""
+
+    @property
     def url(self) -> str:
         """Where clients are answered; empty until the front door is there."""
+
+    @property
+    def nodes(self) -> tuple[NodeState, ...]:
+        """Its processes, and nodes of others that take part, as they are now."""
+
+    def wish(self, wish: Wish) -> None:
+        """Have it begun; a RefusedError if it cannot be had. From any thread."""
+
+    def wait_for(self, true: Callable[[tuple[NodeState, ...]], bool], seconds: float) -> None:
+        """Block until it is true of the nodes, or the service or the time is over."""
+
+    def look_again(self) -> None:
+        """Those who wait have other reasons now."""
+
+    def obeys_at(self, address: str) -> None:
+        """Tell those who look for this service where its launcher is asked for things."""
 
 
 Watch = Callable[[Changed], None]
 """Hears what becomes of the processes; called from the service's own thread."""
 
 
-def _local(children: Sequence[Child], watch: Watch, _config: Config) -> Service:
+def _local(children: Sequence[Child], watch: Watch, _config: Config, spare: Spare) -> Service:
     from orchestrator.launch.local import LocalService  # noqa: PLC0415  (only who launches pays)
 
-    return LocalService(children, watch)
+    return LocalService(children, watch, spare=spare)
 
 
-def _ray(children: Sequence[Child], watch: Watch, config: Config) -> Service:
+def _ray(children: Sequence[Child], watch: Watch, config: Config, _spare: Spare) -> Service:
+    """Its bundles are placed once, for those who are there at the beginning."""
     from orchestrator.launch.local import LocalService  # noqa: PLC0415
     from orchestrator.launch.ray import RayStarter  # noqa: PLC0415
 
     return LocalService(children, watch, RayStarter(children, config))
 
 
-Launch = Callable[[Sequence[Child], Watch, Config], Service]
+Launch = Callable[[Sequence[Child], Watch, Config, Spare], Service]
 
 LAUNCHERS: Final[Mapping[str, Launch]] = {"local": _local, "ray": _ray}
 

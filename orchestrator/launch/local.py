@@ -6,11 +6,13 @@ A child sees the end of its stdin when we are gone; we see the end of its stdout
 """
 
 import os
+import queue
 import selectors
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -29,15 +31,20 @@ from orchestrator.launch.events import (
     StopAsked,
     Tell,
     Tick,
+    Wish,
 )
 from orchestrator.launch.member import Member
-from orchestrator.launch.plan import Child
+from orchestrator.launch.plan import Child, Spare, no_spare
 from orchestrator.launch.process import Process
 from orchestrator.launch.supervisor import Supervisor
+from orchestrator.launch.wishes import RefusedError
 from protocol.rundir import NodeState, ServiceState, StateFile, cache_folder
 
 LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
 LOGS_KEPT: Final = 20
+STOP: Final = b"!"
+WISH: Final = b"?"
+"""Why the thread is woken."""
 
 
 class Running(Protocol):
@@ -77,7 +84,11 @@ class LocalService:
     """Keeps the contract of `orchestrator.launch.Service`."""
 
     def __init__(
-        self, children: Sequence[Child], watch: Watch, starter: Starter | None = None
+        self,
+        children: Sequence[Child],
+        watch: Watch,
+        starter: Starter | None = None,
+        spare: Spare = no_spare,
     ) -> None:
         self._starter = starter or Here()
         self.name = f"service-{os.getpid()}-{time.monotonic_ns() % 1_000_000}"
@@ -86,14 +97,15 @@ class LocalService:
         sweep_logs(self.logs.parent)
         self._watch = watch
         self._front = next(c.config for c in children if isinstance(c.config, FrontConfig))
-        self._core = Supervisor(children, time.monotonic())
+        self._core = Supervisor(children, time.monotonic(), spare)
         self._processes: dict[str, Running] = {}
         self._state_file = StateFile(self.name)
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._asked = 0
+        self._wishes: queue.SimpleQueue[tuple[Wish, Future[None]]] = queue.SimpleQueue()
+        self._control = ""
         self._changed = threading.Condition()
         self._over: Over | None = None
         self._thread = threading.Thread(target=self._run, name="launcher", daemon=True)
@@ -129,9 +141,46 @@ class LocalService:
 
     def stop(self) -> None:
         """The first call asks for an orderly end, the second for one at once."""
+        self._wake(STOP)
+
+    def wish(self, wish: Wish) -> None:
+        """Have it begun; a RefusedError if it cannot be had."""
+        done: Future[None] = Future()
+        self._wishes.put((wish, done))
+        if not self._wake(WISH):
+            raise RefusedError("the service is over")
+        done.result()
+
+    def wait_for(self, true: Callable[[tuple[NodeState, ...]], bool], seconds: float) -> None:
+        """Block until it is true of the nodes, or the service or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over is not None or true(self.nodes), seconds)
+
+    def look_again(self) -> None:
+        """Those who wait have other reasons now."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def obeys_at(self, address: str) -> None:
+        """Tell those who look for this service where its launcher is asked for things."""
+        self._control = address
+        self._publish()
+
+    @property
+    def nodes(self) -> tuple[NodeState, ...]:
+        """All of them as they are now, guests behind the others."""
+        guests = [
+            NodeState(each.name, each.role, address=each.address, state="registered")
+            for each in self._core.guests.values()
+        ]
+        return (*(_told(member) for member in self._core.members.values()), *guests)
+
+    def _wake(self, why: bytes) -> bool:
+        """False if nobody is there any more."""
         with self._changed:
             if self._over is None:
-                os.write(self._wake_write, b"!")
+                os.write(self._wake_write, why)
+            return self._over is None
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -156,7 +205,16 @@ class LocalService:
         return None
 
     def _woken(self) -> list[Event]:
-        return [StopAsked() for _ in os.read(self._wake_read, 64)]
+        woken = os.read(self._wake_read, 64)
+        for _ in range(woken.count(WISH)):
+            wish, done = self._wishes.get_nowait()
+            try:
+                self._feed(wish)  # no wish ends the service
+            except RefusedError as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+        return [StopAsked()] * woken.count(STOP)
 
     def _heard(self, name: str) -> list[Event]:
         process = self._processes[name]
@@ -203,34 +261,40 @@ class LocalService:
 
     def _publish(self) -> None:
         """Tell those who look for us from other processes, then those who wait in this one."""
-        if self.url:
-            nodes = [_told(member) for member in self._core.members.values()]
+        with self._changed:
+            self._tell()
+            self._changed.notify_all()
+
+    def _tell(self) -> None:
+        if self.url and self._over is None:
             state = ServiceState(
                 name=self.name,
                 pid=os.getpid(),
                 url=self.url,
                 model=self._front.name,
                 folder=str(self._front.model),
-                nodes=tuple(nodes),
+                nodes=self.nodes,
                 keys=str(self._front.mesh.keys or ""),
                 metrics=self._metrics,
                 logs=str(self.logs),
+                grpc=next((each.grpc for each in self._core.members.values() if each.grpc), ""),
+                control=self._control,
             )
             self._state_file.write(state)
-        with self._changed:
-            self._changed.notify_all()
 
     def _close(self, over: Over) -> None:
         if over.code:
             over = Over(over.code, over.text + self._last_words(over.name), over.name)
         else:
             shutil.rmtree(self.logs, ignore_errors=True)
-        self._state_file.close()
         self._starter.close()
         self._selector.close()
         with self._changed:
+            self._state_file.close()
             self._over = over
             self._changed.notify_all()
+        while not self._wishes.empty():
+            self._wishes.get_nowait()[1].set_exception(RefusedError("the service is over"))
         os.close(self._wake_read)
         os.close(self._wake_write)
 
@@ -253,6 +317,7 @@ def _told(member: Member) -> NodeState:
         state=member.state,
         text=member.reason,
         threads=getattr(child.config, "threads", 1),
+        health=member.health,
     )
 
 

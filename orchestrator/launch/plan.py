@@ -1,6 +1,6 @@
 """From the configuration of a service to the processes it consists of. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -10,6 +10,7 @@ from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import LIGHT, Share, shares
+from protocol.config import HealthConfig
 from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {
@@ -46,12 +47,17 @@ class Child:
 
 ALONE: Final = Share()
 
+Spare = Callable[[int], Child | None]
+"""Makes one more drafter, by its number; None where there can be none."""
+
+
+def no_spare(_number: int) -> None:
+    """There can be none."""
+
 
 def children(config: Config, target: Path, draft: Path | None, cores: int) -> list[Child]:
     """The processes of a service, in the order in which they are stopped."""
-    dealt = shares(
-        cores, config.verifiers, config.drafters, config.method, wanted=_wanted_threads(config)
-    )
+    dealt = _dealt(config, cores)
     front = config.front.model_copy(
         update={
             "host": config.host,
@@ -76,6 +82,17 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             for number in range(config.drafters)
         ),
     ]
+
+
+def spare(config: Config, target: Path, draft: Path | None, cores: int) -> Spare:
+    """More drafters for a service that runs; each has the threads that the first ones have."""
+    share = _dealt(config, cores)["drafter"]
+    return lambda number: drafter(config, number, target, draft, share)
+
+
+def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
+    wanted = _wanted_threads(config)
+    return shares(cores, config.verifiers, config.drafters, config.method, wanted=wanted)
 
 
 @dataclass(frozen=True)
@@ -115,6 +132,7 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
     part = config.verifier.model_copy(
         update={
             "node_id": f"verifier-{number}",
+            "health": _beside(config.verifier.health, number),
             "model": target,
             "trust_remote_code": config.trust_remote_code,
             "dtype": config.dtype,
@@ -145,6 +163,7 @@ def drafter(
     part = config.drafter.model_copy(
         update={
             "node_id": f"drafter-{number}",
+            "health": _beside(config.drafter.health, number),
             "method": config.method,
             "model": draft,
             "target": target,
@@ -158,6 +177,11 @@ def drafter(
         }
     )
     return Child(part, "drafter", share.environment)
+
+
+def _beside(health: HealthConfig, number: int) -> HealthConfig:
+    """Processes of a role that share a machine are asked at ports that follow each other."""
+    return health.model_copy(update={"port": health.port + number}) if health.port else health
 
 
 def _wanted_threads(config: Config) -> Mapping[str, int]:

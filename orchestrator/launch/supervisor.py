@@ -5,7 +5,7 @@ A child is `waiting` (to be started at some time), `starting`, then what it says
 that it had, so that its peers find it. A stop takes the roles one after the other, each within a bound.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from orchestrator.launch.events import (
     Tick,
 )
 from orchestrator.launch.member import NEVER, Guest, Member
-from orchestrator.launch.plan import DIALS, MODULES, Child
+from orchestrator.launch.plan import DIALS, MODULES, Child, Spare, no_spare
 from orchestrator.launch.wishes import grant
 
 FIRST_WAIT: Final = 0.5
@@ -50,7 +50,7 @@ class Supervisor:
         self,
         children: Iterable[Child],
         now: float,
-        spare: Callable[[int], Child | None] = lambda _: None,
+        spare: Spare = no_spare,
     ) -> None:
         self.members = {child.name: Member(child, start_at=now) for child in children}
         self.guests: dict[str, Guest] = {}

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from orchestrator.launch.events import Action, Changed, DrainAsked, Registered, ScaleAsked, Wish
 from orchestrator.launch.member import Guest, Member
-from orchestrator.launch.plan import DIALS, Child
+from orchestrator.launch.plan import DIALS, Child, Spare
 
 MOST: Final = 256
 """Drafters of a service at most, as in its configuration."""
@@ -31,8 +31,7 @@ class Household(Protocol):
     guests: dict[str, Guest]
     stopping: bool
 
-    def spare(self, number: int) -> Child | None:
-        """One more drafter; None: this service cannot have another."""
+    spare: Spare
 
     def admit(self, child: Child, now: float) -> list[Action]:
         """Start it, and keep it running."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -17,11 +18,12 @@ from orchestrator.front.app import make_app
 from orchestrator.front.desk import Desk
 from orchestrator.front.messages import Failure
 from orchestrator.front.text import Tokenizer
-from orchestrator.front.tracing import Traced, TracedDoor
+from orchestrator.front.tracing import Traced, TracedCalls, TracedDoor
 from protocol import attributes
 from protocol.spans import Context, traced, traceparent
 from tests.orchestrator.fakes import config, echo
 from tests.orchestrator.http_app import Answer, FakeDoor
+from tests.orchestrator.rpc_app import call, calling, generated
 
 CALLER = Context(0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331)
 
@@ -180,6 +182,40 @@ def test_a_verifier_that_is_lost_in_mid_stream_marks_the_span(tiny: Path) -> Non
 def test_what_is_refused_at_the_door_has_a_span_too(door: Door) -> None:
     assert door.ask(max_tokens=-1).status_code == 400
     assert door.said[attributes.HTTP_STATUS] == 400
+    assert door.span.status.status_code is StatusCode.UNSET
+
+
+def test_a_call_over_grpc_is_a_span_too_within_its_callers_trace(door: Door) -> None:
+    desk = Desk(config(), TracedDoor(door.door), Tokenizer(door.folder), draw=lambda: 77)
+
+    async def go() -> None:
+        async with calling(desk, TracedCalls(door.provider, "tiny")) as stub:
+            await generated(stub, call([5, 6, 7]), metadata=(("traceparent", traceparent(CALLER)),))
+
+    asyncio.run(go())
+    assert (door.span.name, door.span.kind) == ("text_completion tiny", SpanKind.SERVER)
+    parent, context = door.span.parent, door.span.get_span_context()
+    assert parent is not None
+    assert context is not None
+    assert Context(parent.trace_id, parent.span_id) == CALLER
+    assert [traced(query.trace) for query in door.door.queries] == [
+        Context(context.trace_id, context.span_id)
+    ]
+    assert door.said[attributes.RPC_METHOD] == "Generate"
+    assert door.said[attributes.INPUT_TOKENS] == 3
+    assert door.said[attributes.RESPONSE_FINISH] == ("stop",)
+
+
+def test_what_a_call_is_refused_for_is_in_its_span(door: Door) -> None:
+    desk = Desk(config(), TracedDoor(door.door), Tokenizer(door.folder))
+
+    async def go() -> None:
+        async with calling(desk, TracedCalls(door.provider, "tiny")) as stub:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await generated(stub, call("a", temperature=-1.0))
+
+    asyncio.run(go())
+    assert door.said[attributes.ERROR_TYPE] == "invalid_value"
     assert door.span.status.status_code is StatusCode.UNSET
 
 

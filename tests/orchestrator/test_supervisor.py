@@ -8,18 +8,23 @@ from drafter.config import DrafterConfig
 from orchestrator.launch.events import (
     Action,
     Changed,
+    DrainAsked,
     Exited,
     Kill,
     Over,
+    Registered,
     Said,
+    ScaleAsked,
     Spawn,
     Spawned,
     StopAsked,
     Tell,
     Tick,
+    Wish,
 )
 from orchestrator.launch.plan import Child
 from orchestrator.launch.supervisor import ATTEMPTS, LONGEST_WAIT, MARGIN, STEADY, Supervisor
+from orchestrator.launch.wishes import RefusedError
 from tests.orchestrator.fakes import config
 from verifier.config import VerifierConfig
 
@@ -233,3 +238,102 @@ def test_news_say_how_a_child_died() -> None:
     stage = Stage().up()
     news = [a for a in stage.core.handle(Exited("drafter-0", -9), 0.0) if isinstance(a, Changed)]
     assert news == [Changed("drafter-0", "waiting", "killed by signal 9; starts again in 0.5 s")]
+
+
+# --- what operators ask for -----------------------------------------------------------------------------------------
+
+
+def spare(number: int) -> Child:
+    return Child(DrafterConfig(node_id=f"drafter-{number}"), "drafter")
+
+
+def peers(actions: list[Action]) -> list[list[str]]:
+    return [action.line["peers"] for action in actions if isinstance(action, Tell)]
+
+
+@pytest.fixture
+def scaled() -> Stage:
+    """A service that is up and can have more drafters."""
+    stage = Stage()
+    stage.core = Supervisor(CHILDREN, 0.0, spare)
+    return stage.up()
+
+
+def test_more_drafters_are_started_under_free_names(scaled: Stage) -> None:
+    assert spawned(scaled.happen(ScaleAsked("drafter", 3))) == ["drafter-1", "drafter-2"]
+    assert scaled.happen(ScaleAsked("drafter", 3)) == []
+    said = scaled.happen(Said("drafter-2", "ready", {"address": "tcp://127.0.0.1:9"}))
+    assert peers(said) == [["tcp://127.0.0.1:2", "tcp://127.0.0.1:9"]]
+
+
+def test_too_many_drain_first_and_are_forgotten_when_they_have_ended(scaled: Stage) -> None:
+    assert scaled.happen(ScaleAsked("drafter", 0)) == [Tell("drafter-0", DRAIN)]
+    assert scaled.is_up()
+    ended = scaled.happen(Exited("drafter-0", 0))
+    assert peers(ended) == [[]]
+    assert set(scaled.core.members) == {"front-0", "verifier-0"}
+    assert spawned(scaled.happen(ScaleAsked("drafter", 1))) == ["drafter-0"]
+
+
+def test_one_that_drains_is_not_counted_and_its_name_not_given_again(scaled: Stage) -> None:
+    scaled.happen(ScaleAsked("drafter", 0))
+    assert spawned(scaled.happen(ScaleAsked("drafter", 1))) == ["drafter-1"]
+
+
+def test_one_that_drains_too_long_is_killed_and_stays_away(scaled: Stage) -> None:
+    scaled.happen(DrainAsked("drafter-0"))
+    assert scaled.wait() == [Kill("drafter-0")]
+    scaled.happen(Exited("drafter-0", -9))
+    assert "drafter-0" not in scaled.core.members
+
+
+def test_one_that_waits_for_its_next_start_is_just_forgotten(scaled: Stage) -> None:
+    scaled.happen(Exited("drafter-0", 1))
+    assert scaled.happen(DrainAsked("drafter-0")) == []
+    assert "drafter-0" not in scaled.core.members
+
+
+def test_a_guest_is_dialled_until_it_is_drained(scaled: Stage) -> None:
+    far = Registered("far", "drafter", "tcp://10.0.0.7:7400")
+    assert peers(scaled.happen(far)) == [["tcp://127.0.0.1:2", "tcp://10.0.0.7:7400"]]
+    assert peers(scaled.happen(DrainAsked("far"))) == [["tcp://127.0.0.1:2"]]
+
+
+def test_a_stop_does_not_wait_for_guests_and_ends_who_drains(scaled: Stage) -> None:
+    scaled.happen(Registered("far", "drafter", "tcp://10.0.0.7:7400"))
+    scaled.happen(DrainAsked("drafter-0"))
+    scaled.happen(StopAsked())
+    scaled.happen(Exited("front-0", 0), Exited("verifier-0", 0))
+    assert scaled.happen(Exited("drafter-0", 0)) == [Over(0)]
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        (ScaleAsked("verifier", 2), "role"),
+        (ScaleAsked("drafter", -1), "count"),
+        (ScaleAsked("drafter", 257), "count"),
+        (DrainAsked("nobody"), "node_id"),
+        (DrainAsked("front-0"), ""),
+        (DrainAsked("verifier-0"), ""),
+        (Registered("far", "front", "tcp://10.0.0.7:1"), "role"),
+        (Registered("", "drafter", "tcp://10.0.0.7:1"), "node_id"),
+        (Registered("drafter-0", "drafter", "tcp://10.0.0.7:1"), "node_id"),
+        (Registered("far", "drafter", "http://10.0.0.7:1"), "address"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_and_changes_nothing(
+    scaled: Stage, wish: Wish, field: str
+) -> None:
+    before = (set(scaled.core.members), dict(scaled.core.guests))
+    with pytest.raises(RefusedError) as refused:
+        scaled.happen(wish)
+    assert refused.value.field == field
+    assert (set(scaled.core.members), dict(scaled.core.guests)) == before
+
+
+def test_a_service_without_spare_drafters_says_so() -> None:
+    stage = Stage().up()
+    with pytest.raises(RefusedError, match="can add no process"):
+        stage.happen(ScaleAsked("drafter", 2))
+    assert stage.happen(ScaleAsked("drafter", 0)) == [Tell("drafter-0", DRAIN)]

@@ -103,3 +103,34 @@ def test_drawn_numbers_have_64_bits_and_do_not_repeat() -> None:
     numbers = {draw() for _ in range(1000)}
     assert len(numbers) == 1000
     assert 2**63 < max(numbers) < 2**64
+
+
+class World:
+    """Hears whether the process would take work; notes it in the loop's own story where it changes."""
+
+    address = ""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._last = False
+
+    def tell(self, *, serving: bool) -> None:
+        if serving != self._last:
+            self._last = serving
+            self._loop.story.append("serving" if serving else "not serving")
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_world_hears_of_a_drain_before_the_node_does_and_of_nothing_better_after() -> None:
+    loop = Loop(work=1)
+    run(loop, Orders([], [Drain()], [], [Stop()]), 60.0, World(loop))
+    assert loop.story == ["turn", "serving", "not serving", Drain(), "turn", "pause", "turn", "pause", Stop(), "turn"]  # fmt: skip
+
+
+def test_a_node_that_would_take_no_work_is_not_serving() -> None:
+    loop = Loop()
+    loop.serving = False
+    run(loop, Orders([], [Stop()]), 60.0, World(loop))
+    assert "serving" not in loop.story
