@@ -9,7 +9,11 @@ from orchestrator.config import OWNED, Config
 
 DECIDED: Final = ("host", "port", "launcher", "mesh")
 """Keys of the configuration that the chart decides: where to listen, and who gets in."""
-DECIDED_OF_PARTS: Final[Mapping[str, tuple[str, ...]]] = {"front": ("metrics_port", "api_key")}
+DECIDED_OF_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "front": ("metrics_port", "api_key"),
+    "verifier": ("health",),
+    "drafter": ("health",),
+}
 
 Plain = dict[str, JsonValue]
 """Handed to Kubernetes as it is, and judged there."""

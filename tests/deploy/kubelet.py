@@ -7,7 +7,6 @@ made: paths of volumes become folders of the pod.
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import httpx
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tests.deploy.chart import ROOT, Manifest, container, named, of_kind, pods, settings, workloads
 from tests.deploy.nameserver import NameServer
@@ -72,9 +74,11 @@ class Pod:
             if get := probe.get("httpGet"):
                 url = f"http://{self.address}:{ports[get['port']]}{get['path']}"
                 return httpx.get(url, timeout=5).is_success
-            with socket.create_connection((self.address, ports[probe["tcpSocket"]["port"]]), 5):
-                return True
-        except (OSError, httpx.HTTPError):
+            with grpc.insecure_channel(f"{self.address}:{probe['grpc']['port']}") as channel:
+                wanted = HealthCheckRequest(service=probe["grpc"].get("service", ""))
+                said = HealthStub(channel).Check(wanted, timeout=5).status
+                return bool(said == HealthCheckResponse.SERVING)
+        except (grpc.RpcError, httpx.HTTPError):
             return False
 
     def wait_ready(self) -> None:

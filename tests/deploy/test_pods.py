@@ -57,6 +57,7 @@ def test_ports_are_those_that_processes_listen_at(found: Found, tmp_path: Path) 
             assert process.host == "0.0.0.0"
         else:
             assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"
+            assert (process.health.host, process.health.port) == ("0.0.0.0", ports["health"])
 
 
 def test_pods_may_listen_on_the_newer_protocol(tmp_path: Path) -> None:
@@ -64,6 +65,7 @@ def test_pods_may_listen_on_the_newer_protocol(tmp_path: Path) -> None:
     front: Any = child(found, "front", tmp_path).config
     drafter: Any = child(found, "drafter", tmp_path).config
     assert (front.host, drafter.bind) == ("::", "tcp://[::]:7400")
+    assert drafter.health.host == "::"
 
 
 def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
@@ -83,7 +85,7 @@ def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
         mesh = {
             each["name"]: each["containerPort"] for each in container(pods(found)[dialled])["ports"]
         }
-        assert mesh == {"mesh": int(port)}
+        assert mesh["mesh"] == int(port)
 
 
 def test_services_lead_to_ports_that_there_are(found: Found) -> None:
@@ -96,13 +98,16 @@ def test_services_lead_to_ports_that_there_are(found: Found) -> None:
 def test_probes_ask_what_answers_without_a_key(found: Found) -> None:
     for role, pod in pods(found).items():
         only = container(pod)
-        there = {each["name"] for each in only["ports"]}
+        there = {each["name"]: each["containerPort"] for each in only["ports"]}
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
             probe = only[kind]
-            asked = probe.get("httpGet") or probe["tcpSocket"]
+            if role != "front":
+                assert probe["grpc"] == {"port": there["health"]}
+                continue
+            asked = probe["httpGet"]
             assert asked["port"] in there
-            assert asked.get("path", "/ready") in OPEN
-            if role == "front" and kind != "readinessProbe":
+            assert asked["path"] in OPEN
+            if kind != "readinessProbe":
                 assert asked["path"] == "/health", "life does not depend on peers"
 
 

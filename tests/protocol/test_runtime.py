@@ -126,7 +126,8 @@ class World:
 def test_the_world_hears_of_a_drain_before_the_node_does_and_of_nothing_better_after() -> None:
     loop = Loop(work=1)
     run(loop, Orders([], [Drain()], [], [Stop()]), 60.0, World(loop))
-    assert loop.story == ["turn", "serving", "not serving", Drain(), "turn", "pause", "turn", "pause", Stop(), "turn"]  # fmt: skip
+    assert loop.story[:4] == ["turn", "serving", "not serving", Drain()]
+    assert "serving" not in loop.story[4:]
 
 
 def test_a_node_that_would_take_no_work_is_not_serving() -> None:

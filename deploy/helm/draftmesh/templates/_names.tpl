@@ -42,11 +42,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* What the roles read: the values under `config`, and what only the chart can know. */}}
 {{- define "draftmesh.config" -}}
 {{- $mesh := ternary (dict "insecure" true) (dict "keys" "/etc/draftmesh/keys") .Values.mesh.insecure -}}
-{{- $own := dict "host" (.Values.mesh.host | trimAll "[]") "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) -}}
+{{- $host := .Values.mesh.host | trimAll "[]" -}}
+{{- $asked := dict "health" (dict "host" $host "port" 9200) -}}
+{{- $own := dict "host" $host "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) "verifier" $asked "drafter" $asked -}}
 {{- mustMergeOverwrite (deepCopy .Values.config) $own | toYaml -}}
 {{- end -}}
 
-{{/* How Kubernetes asks a role that speaks no HTTP. The mesh port is bound when the model is loaded, not before. */}}
+{{/* How Kubernetes asks a role that speaks no HTTP. It serves when the model is loaded, and does not when it drains. */}}
 {{- define "draftmesh.meshProbe" -}}
-tcpSocket: {port: mesh}
+grpc: {port: 9200}
 {{- end -}}

@@ -114,6 +114,7 @@ spec:
         - {name: metrics, containerPort: 9100}
         {{- else }}
         - {name: mesh, containerPort: {{ $root.Values.mesh.port }}}
+        - {name: health, containerPort: 9200}
         {{- end }}
       startupProbe:
         {{- include (ternary "draftmesh.aliveProbe" "draftmesh.meshProbe" $front) . | nindent 8 }}
