@@ -98,6 +98,9 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", help="Return as soon as it serves; `down` ends it.")
     ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Keep spans here, for `orchestrator trace`.")
+    ] = False,
     served_to: Annotated[int | None, typer.Option(hidden=True)] = None,
     target: Target = None,
     draft: Draft = None,
@@ -148,7 +151,7 @@ def up(
     }
 
     def run() -> int:
-        from orchestrator.commands.up import up
+        from orchestrator.commands.up import kept_here, up
         from orchestrator.settings import load
         from orchestrator.speculative import merged
 
@@ -157,7 +160,7 @@ def up(
             from orchestrator.commands.detach import up_detached
 
             return up_detached(sys.argv[1:])
-        return up(settings, served_to)
+        return up(kept_here(settings) if trace else settings, served_to)
 
     end(run)
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -31,6 +32,12 @@ def register(app: typer.Typer) -> None:
         epilog=example("register drafter drafter-far tcp://10.0.0.7:7400", "drain drafter-far"),
     )(register_node)
     app.command(epilog=example("status", "status --json | jq '.nodes[].state'"))(status)
+    app.command(epilog=example("top", "top --interval 5 --count 3 > numbers.txt"))(top)
+    app.command(
+        epilog=example(
+            "trace", "trace spans.jsonl --svg last.svg", "trace --id 4bf92f --html it.html"
+        )
+    )(trace)
     app.command(epilog=example("logs", "logs -f verifier", "logs drafter-0 front -n 20"))(logs)
     app.command(epilog=example("doctor", "doctor --output json"))(doctor)
     app.command(epilog=example("version", "version --output json"))(version)
@@ -122,6 +129,48 @@ def status(
         from orchestrator.commands.status import status
 
         return status(service, as_json=as_json or output == "json")
+
+    end(run)
+
+
+def top(
+    *,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 1.0,
+    count: Annotated[int | None, typer.Option(min=1, help="Looks; else until Ctrl-C.")] = None,
+    service: ServiceName = None,
+    output: Output = "text",
+) -> None:
+    """What a service does now: tokens a second, acceptance, round trips. Where no terminal is, one look, plain."""
+
+    def run() -> int:
+        from orchestrator.commands.top import top
+
+        return top(service, interval=interval, count=count, as_json=output == "json")
+
+    end(run)
+
+
+def trace(
+    source: Annotated[
+        Path | None,
+        typer.Argument(help="File or folder of OTLP's JSON lines; else what `up --trace` keeps."),
+    ] = None,
+    *,
+    last: Annotated[  # noqa: ARG001  # what happens anyway, for those who say it
+        bool, typer.Option("--last", help="The last whole request, unless --id says another.")
+    ] = True,
+    number: Annotated[str, typer.Option("--id", help="Beginning of a trace's number.")] = "",
+    svg: Annotated[Path | None, typer.Option(help="Draw into this file instead.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page instead.")] = None,
+    service: ServiceName = None,
+    output: Output = "text",
+) -> None:
+    """One request over all processes as a waterfall: who worked when, and what overlapped."""
+
+    def run() -> int:
+        from orchestrator.commands.trace import trace
+
+        return trace(source, service, number, pictures=(svg, html), as_json=output == "json")
 
     end(run)
 

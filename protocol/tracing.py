@@ -23,6 +23,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, TraceFlags, TraceState
 
 from protocol.attributes import SCHEMA
+from protocol.span_files import FileExporter, folder_of
 from protocol.spans import Context, Place, Span
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ FLUSH: Final = 2.0
 """Seconds that the last spans have to leave, when a process ends."""
 EXPORT: Final = 3.0
 """Seconds that one attempt to export may take, unless the environment says otherwise."""
+FILED: Final = "500"
+"""Milliseconds that spans wait on their way to a file: whoever asks for the last trace is at the terminal."""
 NANO: Final = 1_000_000_000
 DRIFT: Final = 5_000_000
 """Nanoseconds by which the time of day must have been set before spans follow it: parts must lie within their whole."""
@@ -38,7 +41,13 @@ SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 
 def exporter(endpoint: str) -> SpanExporter:
-    """OTLP over gRPC, or over HTTP where `OTEL_EXPORTER_OTLP_PROTOCOL` says so; no endpoint: the environment's."""
+    """OTLP over gRPC, or over HTTP where `OTEL_EXPORTER_OTLP_PROTOCOL` says so; no endpoint: the environment's.
+
+    An endpoint that begins with `file://` is a folder of this machine.
+    """
+    if (folder := folder_of(endpoint)) is not None:
+        os.environ.setdefault("OTEL_BSP_SCHEDULE_DELAY", FILED)
+        return FileExporter(folder)
     timeouts = {"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"}
     timeout = None if timeouts & os.environ.keys() else EXPORT
     if protocol_wanted().startswith("http"):

@@ -3,6 +3,7 @@
 import json
 import shlex
 import signal
+import time
 from types import FrameType
 
 from orchestrator.commands.detach import tell_served
@@ -12,6 +13,8 @@ from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
 from orchestrator.launch.control import ControlServer
+from orchestrator.launch.telling import FOLDER, sweep_logs
+from protocol.rundir import cache_folder
 
 
 def up(config: Config, served_to: int | None = None) -> int:
@@ -30,6 +33,16 @@ def up(config: Config, served_to: int | None = None) -> int:
     else:
         say("  stopped")
     return over.code
+
+
+def kept_here(config: Config) -> Config:
+    """With its spans in a new folder of this machine, unless they go somewhere already; the oldest folders go."""
+    if config.otlp_traces_endpoint:
+        return config
+    folder = cache_folder().absolute() / "traces" / str(time.time_ns())
+    folder.mkdir(parents=True)
+    sweep_logs(folder.parent)
+    return config.model_copy(update={"otlp_traces_endpoint": f"{FOLDER}{folder}"})
 
 
 def stop_on_signals(service: Service) -> list[int]:

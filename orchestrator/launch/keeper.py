@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import ray
 
-from orchestrator.launch.local import sweep_logs
 from orchestrator.launch.placement import bound_at
 from orchestrator.launch.plan import Child
 from orchestrator.launch.process import Process
+from orchestrator.launch.telling import sweep_logs
 from protocol.rundir import cache_folder
 
 PATIENCE: Final = 5.0

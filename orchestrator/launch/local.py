@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import Final
 
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch import Watch
@@ -33,51 +32,16 @@ from orchestrator.launch.events import (
     Tick,
     Wish,
 )
-from orchestrator.launch.member import Member
 from orchestrator.launch.plan import Child, Spare, no_spare
-from orchestrator.launch.process import Process
+from orchestrator.launch.starter import Here, Running, Starter
 from orchestrator.launch.supervisor import Supervisor
+from orchestrator.launch.telling import kept, last_words, metrics_page, sweep_logs, told
 from orchestrator.launch.wishes import RefusedError
 from protocol.rundir import NodeState, ServiceState, StateFile, cache_folder
 
-LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
-LOGS_KEPT: Final = 20
 STOP: Final = b"!"
 WISH: Final = b"?"
 """Why the thread is woken."""
-
-
-class Running(Protocol):
-    """A child that runs, as `Process` is: `stdout` is readable when `read` has something to tell."""
-
-    stdout: IO[bytes]
-    pid: int
-
-    def tell(self, line: object) -> None: ...
-
-    def read(self) -> list[dict[str, Any]] | None: ...
-
-    def kill(self) -> None: ...
-
-    def reap(self) -> int: ...
-
-
-class Starter(Protocol):
-    """Starts children, and gives back what it holds when all have ended."""
-
-    def start(self, child: Child, log: Path) -> Running: ...
-
-    def close(self) -> None: ...
-
-
-class Here:
-    """Starts them on this machine."""
-
-    def start(self, child: Child, log: Path) -> Running:
-        return Process(child, log)
-
-    def close(self) -> None:
-        pass
 
 
 class LocalService:
@@ -116,14 +80,6 @@ class LocalService:
     @property
     def url(self) -> str:
         return next((each.http for each in self._core.members.values() if each.http), "")
-
-    @property
-    def _metrics(self) -> str:
-        """The page of numbers: on a port of its own, else on that of the API, else nowhere."""
-        own = next((each.metrics for each in self._core.members.values() if each.metrics), "")
-        if own or not self._front.metrics_open:
-            return f"{own}/metrics" if own else ""
-        return f"{self.url}/metrics"
 
     def wait_up(self, seconds: float | None = None) -> bool:
         """Block until all that is needed is ready (True), or until it is over or the time is (False)."""
@@ -169,11 +125,7 @@ class LocalService:
     @property
     def nodes(self) -> tuple[NodeState, ...]:
         """All of them as they are now, guests behind the others."""
-        guests = [
-            NodeState(each.name, each.role, address=each.address, state="registered")
-            for each in self._core.guests.values()
-        ]
-        return (*(_told(member) for member in self._core.members.values()), *guests)
+        return told(self._core.members.values(), self._core.guests.values())
 
     def _wake(self, why: bytes) -> bool:
         """False if nobody is there any more."""
@@ -262,29 +214,30 @@ class LocalService:
     def _publish(self) -> None:
         """Tell those who look for us from other processes, then those who wait in this one."""
         with self._changed:
-            self._tell()
+            if self.url and self._over is None:
+                self._state_file.write(self._told())
             self._changed.notify_all()
 
-    def _tell(self) -> None:
-        if self.url and self._over is None:
-            state = ServiceState(
-                name=self.name,
-                pid=os.getpid(),
-                url=self.url,
-                model=self._front.name,
-                folder=str(self._front.model),
-                nodes=self.nodes,
-                keys=str(self._front.mesh.keys or ""),
-                metrics=self._metrics,
-                logs=str(self.logs),
-                grpc=next((each.grpc for each in self._core.members.values() if each.grpc), ""),
-                control=self._control,
-            )
-            self._state_file.write(state)
+    def _told(self) -> ServiceState:
+        members = self._core.members.values()
+        return ServiceState(
+            name=self.name,
+            pid=os.getpid(),
+            url=self.url,
+            model=self._front.name,
+            folder=str(self._front.model),
+            nodes=self.nodes,
+            keys=str(self._front.mesh.keys or ""),
+            metrics=metrics_page(self._front, members),
+            logs=str(self.logs),
+            grpc=next((each.grpc for each in members if each.grpc), ""),
+            control=self._control,
+            traces=kept(self._front.otlp_traces_endpoint),
+        )
 
     def _close(self, over: Over) -> None:
         if over.code:
-            over = Over(over.code, over.text + self._last_words(over.name), over.name)
+            over = Over(over.code, over.text + last_words(self.logs, over.name), over.name)
         else:
             shutil.rmtree(self.logs, ignore_errors=True)
         self._starter.close()
@@ -297,32 +250,3 @@ class LocalService:
             self._wishes.get_nowait()[1].set_exception(RefusedError("the service is over"))
         os.close(self._wake_read)
         os.close(self._wake_write)
-
-    def _last_words(self, name: str) -> str:
-        log = self.logs / f"{name}.log"
-        if not name or not log.is_file():
-            return ""
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(["", f"The end of {log}:", *(f"  {line}" for line in lines[-LOG_TAIL:])])
-
-
-def _told(member: Member) -> NodeState:
-    """What others read of a child."""
-    child = member.child
-    return NodeState(
-        child.name,
-        child.role,
-        pid=member.pid,
-        address=member.address,
-        state=member.state,
-        text=member.reason,
-        threads=getattr(child.config, "threads", 1),
-        health=member.health,
-    )
-
-
-def sweep_logs(folder: Path) -> None:
-    """Logs of services that failed are kept, but not for ever."""
-    logs = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-    for old in logs[:-LOGS_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
