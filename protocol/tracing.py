@@ -32,7 +32,7 @@ FLUSH: Final = 2.0
 """Seconds that the last spans have to leave, when a process ends."""
 EXPORT: Final = 3.0
 """Seconds that one attempt to export may take, unless the environment says otherwise."""
-FILED: Final = "500"
+FILED: Final = 500.0
 """Milliseconds that spans wait on their way to a file: whoever asks for the last trace is at the terminal."""
 NANO: Final = 1_000_000_000
 DRIFT: Final = 5_000_000
@@ -46,7 +46,6 @@ def exporter(endpoint: str) -> SpanExporter:
     An endpoint that begins with `file://` is a folder of this machine.
     """
     if (folder := folder_of(endpoint)) is not None:
-        os.environ.setdefault("OTEL_BSP_SCHEDULE_DELAY", FILED)
         return FileExporter(folder)
     timeouts = {"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"}
     timeout = None if timeouts & os.environ.keys() else EXPORT
@@ -63,6 +62,12 @@ def exporter(endpoint: str) -> SpanExporter:
     )
 
     return GrpcExporter(endpoint=endpoint or None, timeout=timeout)
+
+
+def processor(spans: SpanExporter) -> BatchSpanProcessor:
+    """What hands spans on from a thread of its own, as the `OTEL_BSP_` variables say."""
+    said = "OTEL_BSP_SCHEDULE_DELAY" in os.environ or not isinstance(spans, FileExporter)
+    return BatchSpanProcessor(spans, schedule_delay_millis=None if said else FILED)
 
 
 def protocol_wanted() -> str:
@@ -119,7 +124,7 @@ class Tracer:
     ) -> None:
         self._resource = resource(role, node_id)
         self._scope = InstrumentationScope("draftmesh", release(), SCHEMA)
-        self._processor = BatchSpanProcessor(spans)
+        self._processor = processor(spans)
         self._clock = clock
         self._day = day
         self._offset = self._measured()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,7 +25,7 @@ from orchestrator.front.messages import Failure, Query, Reply
 from protocol import attributes
 from protocol.messages import Done, Emit
 from protocol.spans import traceparent
-from protocol.tracing import context_of, resource
+from protocol.tracing import context_of, processor, resource
 
 OPERATIONS: Final = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
 """Routes that are traced, and what the GenAI conventions call them."""
@@ -125,7 +125,7 @@ _STORY: Final[ContextVar[_Story | None]] = ContextVar("story", default=None)
 def provider(node_id: str, spans: SpanExporter) -> TracerProvider:
     """Samples as `OTEL_TRACES_SAMPLER` says; the default is everything whose caller does not say no."""
     made = TracerProvider(resource=resource("front", node_id), shutdown_on_exit=False)
-    made.add_span_processor(BatchSpanProcessor(spans))
+    made.add_span_processor(processor(spans))
     return made
 
 
