@@ -1,0 +1,91 @@
+"""`docs/operations.md`: all of its commands, one after the other, as a reader would type them."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from orchestrator.ending import EXIT_CODES
+from tests.e2e.service import ROOT
+from tests.models import write_byte_llama
+
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+SECONDS = 120.0
+
+
+def commands() -> list[str]:
+    """Every line behind a `$` in a block of the console."""
+    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    return [
+        line.removeprefix("$ ")
+        for block in blocks
+        for line in block.splitlines()
+        if line[:2] == "$ "
+    ]
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A folder with a configuration for a small model, and `orchestrator` on the path; the environment for it."""
+    write_byte_llama(tmp_path / "model")
+    config = {"target": str(tmp_path / "model"), "dtype": "float32", "port": 0}
+    (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(config))
+    program = tmp_path / "bin" / "orchestrator"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m orchestrator "$@"\n')
+    program.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "DRAFTMESH_CACHE": str(tmp_path / "cache"),
+        "XDG_RUNTIME_DIR": str(tmp_path / "run"),
+        "OMP_NUM_THREADS": "1",
+    }
+    yield environment
+    subprocess.run(
+        [program, "down", "--all", "--now"], env=environment, check=False, capture_output=True
+    )
+
+
+def typed(
+    command: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.full
+def test_a_reader_can_type_all_of_it(tmp_path: Path, reader: dict[str, str]) -> None:
+    said: dict[str, list[str]] = {}
+    for command in commands():
+        done = typed(command, tmp_path, reader)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        said.setdefault(command, []).append(done.stdout)
+    first, again = said[next(each for each in said if each.startswith("orchestrator generate"))]
+    assert first == again, "a drafter that is killed changes nothing"
+    rows = [line.split()[:2] for line in said["orchestrator trace --last"][0].splitlines()]
+    assert ["drafter", "mirror"] in rows
+    assert ET.parse(tmp_path / "last.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
+    assert "drafter-far" in said["orchestrator status"][1]
+    assert "verifier-0" in said["orchestrator logs verifier -n 1"][0]
+    assert typed("orchestrator status", tmp_path, reader).returncode == 3
+
+
+def test_there_are_commands_and_their_exit_codes_are_the_programs() -> None:
+    assert len(commands()) > 15
+    table = re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert {int(code): text for code, text in table} == EXIT_CODES
