@@ -15,7 +15,7 @@ from tests.web import Json
 
 CALLS: Final[Sequence[Json]] = [
     {"prompt": PROMPT, "max_tokens": 24, "return_token_ids": True, **body}
-    for body in ASKED
+    for body in ASKED[::2]
     if not {"prompt_logprobs", "best_of", "prompt"} & body.keys()
 ]
 
@@ -42,7 +42,7 @@ def test_the_same_answers_over_both(target: Target) -> None:
     over_http = [same(from_http(events(each))) for each in heard[: len(CALLS)]]
     over_grpc = [same(from_grpc(each)) for each in heard[len(CALLS) :]]
     assert over_grpc == over_http
-    assert sum(usage[1] for *_, usage in over_grpc) > 300
+    assert sum(usage[1] for *_, usage in over_grpc) > 100
     service.settle()
 
 
@@ -69,9 +69,9 @@ def test_calls_that_are_left_free_everything(target: Target) -> None:
 
     async def go() -> list[bool]:
         async with calling(service.desk) as stub:
-            visits = [visit(stub, n) for n in range(8) for visit in (leave, late, stay)]
+            visits = [visit(stub, n) for n in range(4) for visit in (leave, late, stay)]
             return await service.among(visits)
 
     done = asyncio.run(go())
-    assert sum(done) >= 17  # all that left and stayed, and at least the hastiest of the late
+    assert sum(done) >= 9  # all that left and stayed, and at least the hastiest of the late
     service.settle()

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 from pydantic import ValidationError
@@ -13,7 +14,9 @@ from pydantic import ValidationError
 from orchestrator.front.config import FrontConfig
 from orchestrator.front.metering import Meter, Quota
 from orchestrator.front.server import address, check_tls, listen, server
+from orchestrator.rpc.draftmesh_pb2_grpc import InferenceStub
 from tests.orchestrator.http_app import FakeDoor, Http, error
+from tests.orchestrator.rpc_app import call, generated, served
 
 
 def entered(meter: Meter, *times: float) -> list[str]:
@@ -147,6 +150,25 @@ def test_clients_are_answered_over_tls(tiny: Path, pair: tuple[Path, Path]) -> N
 
     code, url = asyncio.run(story())
     assert (code, url.split(":")[0]) == (200, "https")
+
+
+def test_calls_are_answered_over_tls(tiny: Path, pair: tuple[Path, Path]) -> None:
+    certificate, key = pair
+    http = Http(tiny, FakeDoor(), tls_certificate=certificate, tls_key=key)
+
+    async def story() -> int:
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        async with served(http.desk) as server:
+            async with grpc.aio.secure_channel(server.address, trusted) as channel:
+                heard = await generated(InferenceStub(channel), call("a"))
+            async with grpc.aio.insecure_channel(server.address) as channel:
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await generated(InferenceStub(channel), call("a"))
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        return len(heard)
+
+    assert asyncio.run(story()) > 1
+    assert len(http.door.queries) == 1
 
 
 def test_files_that_are_missing_or_no_pair_are_named(
