@@ -183,6 +183,7 @@ class Values(_Values):
     networkPolicy: NetworkPolicy = NetworkPolicy()  # noqa: N815
     serviceMonitor: ServiceMonitor = ServiceMonitor()  # noqa: N815
     dashboards: bool = Field(False, description="a ConfigMap with a dashboard for Grafana")
+    alerts: bool = Field(False, description="a PrometheusRule with alerts")
     collector: Collector = Collector()
     inferencePool: InferencePool = InferencePool()  # noqa: N815
     rayCluster: RayCluster = RayCluster()  # noqa: N815

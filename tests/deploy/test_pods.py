@@ -53,7 +53,10 @@ def test_ports_are_those_that_processes_listen_at(found: Found, tmp_path: Path) 
         process: Any = child(found, role, tmp_path).config
         ports = {each["name"]: each["containerPort"] for each in container(pod)["ports"]}
         if role == "front":
-            assert ports == {"http": process.port, "metrics": process.metrics_port}
+            wanted = {"http": process.port, "metrics": process.metrics_port}
+            if process.grpc_port:
+                wanted["grpc"] = process.grpc_port
+            assert ports == wanted
             assert process.host == "0.0.0.0"
         else:
             assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"

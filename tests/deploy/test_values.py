@@ -94,9 +94,16 @@ def test_a_configuration_comes_through_the_chart_unchanged(tmp_path: Path) -> No
     values.write_text(yaml.safe_dump({**values_of(config.shown()), "mesh": {"insecure": True}}))
     seen = tmp_path / "draftmesh.yaml"
     seen.write_text(settings(tuple(manifests(values))))
-    decided = {"host": "0.0.0.0", "port": 8000, "mesh": {"insecure": True}}
-    front = {**shared["front"], "metrics_port": 9100}
-    assert load({}, seen) == Config.model_validate({**shared, **decided, "front": front})
+    asked = {"health": {"host": "0.0.0.0", "port": 9200}}
+    decided = {
+        "host": "0.0.0.0",
+        "port": 8000,
+        "mesh": {"insecure": True},
+        "front": {**shared["front"], "metrics_port": 9100},
+        "verifier": {**shared["verifier"], **asked},
+        "drafter": {**shared["drafter"], **asked},
+    }
+    assert load({}, seen) == Config.model_validate({**shared, **decided})
 
 
 def test_what_is_default_is_not_written() -> None:

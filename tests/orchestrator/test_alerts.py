@@ -11,20 +11,20 @@ import yaml
 
 from orchestrator.front.metric_table import METRICS, Metric
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "draftmesh"
 NAME = re.compile(r"(?:vllm:|draftmesh_)\w+")
 SELECTED = re.compile(r"((?:vllm:|draftmesh_)\w+)\{([^}]*)\}")
 GROUPED = re.compile(r"by \(([^)]*)\)")
 
 
 def alerts() -> list[dict[str, Any]]:
-    said = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())
+    said = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
     return [rule for group in said["groups"] for rule in group["rules"]]
 
 
 def queries() -> Iterator[str]:
     yield from (rule["expr"] for rule in alerts())
-    board = json.loads((DEPLOY / "helm" / "draftmesh" / "files" / "dashboard.json").read_text())
+    board = json.loads((CHART / "files" / "dashboard.json").read_text())
     for panel in board["panels"]:
         yield from (target["expr"] for target in panel["targets"])
 

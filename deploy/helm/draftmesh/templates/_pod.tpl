@@ -112,6 +112,9 @@ spec:
         {{- if $front }}
         - {name: http, containerPort: 8000}
         - {name: metrics, containerPort: 9100}
+        {{- with get ($root.Values.config.front | default dict) "grpc_port" }}
+        - {name: grpc, containerPort: {{ . }}}
+        {{- end }}
         {{- else }}
         - {name: mesh, containerPort: {{ $root.Values.mesh.port }}}
         - {name: health, containerPort: 9200}
