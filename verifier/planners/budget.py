@@ -54,8 +54,6 @@ class Budget(Steady):
         self._careful = config.careful
         self._least = own.least
         self._probes = (own.probe_steps, own.probe_every)
-        self._in_turn = not config.overlap
-        self._longest = self.patience
         self.looks = Looks.NOTHING if config.careful else Looks.AHEAD
         self.costs = Costs(table)
         self.calibration = Calibration()
@@ -63,7 +61,6 @@ class Budget(Steady):
         self._now: Regime = self._regime(1)
         self._stories: dict[int, Story] = {}
         self._factors: dict[int, float] = {}  # of stories, for the whole batch at once
-        self._gain = 0.5  # accepted drafts of a row that has a drafter, smoothed
 
     # --- what drafters are asked --------------------------------------------------------------------
 
@@ -128,6 +125,7 @@ class Budget(Steady):
     # --- what is learned ----------------------------------------------------------------------------
 
     def learn(self, outcome: Outcome) -> None:
+        super().learn(outcome)
         rows = len(outcome.parts)
         if not rows:
             return
@@ -149,10 +147,6 @@ class Budget(Steady):
         table = self.costs.table
         plain = table.cost(rows, rows) if table else None
         self._now.learn(emitted / rows, outcome.cycle, plain)
-        if drafting:
-            self._gain += 0.02 * (emitted / rows - 1.0 - self._gain)
-        if not self._in_turn:
-            self.patience = min(self._longest, max(0.0, self._gain) * outcome.forward)
 
     def _judge(self, story: Story, accepted: int) -> None:
         """A request that drafts bring next to nothing goes without a drafter for a while, twice as long each time."""
