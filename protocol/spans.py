@@ -11,6 +11,8 @@ Value = str | bool | int | float
 
 LONGEST_STATE: Final = 512
 """Characters of a `tracestate` that is carried on; the recommendation asks for no more."""
+KEPT: Final = "file://"
+"""What an endpoint of traces begins with that is a folder of this machine."""
 _PARTS: Final = 4
 _DIGITS: Final = frozenset("0123456789abcdef")
 

@@ -1,7 +1,7 @@
 """`orchestrator scale`, `drain` and `register`: what a service is asked for through its launcher's socket."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
@@ -15,7 +15,8 @@ from orchestrator.rpc.draftmesh_pb2 import (
 )
 from orchestrator.rpc.draftmesh_pb2_grpc import ControlStub
 
-HEADS = ("node", "role", "process", "state", "address")
+NOT_YET: Final = "It has not come that far yet; `orchestrator status` tells how it goes on."
+HEADS: Final = ("node", "role", "process", "state", "address")
 
 
 def scale(name: str | None, drafters: int, *, seconds: float, as_json: bool) -> int:
@@ -67,11 +68,14 @@ def _asked(
     _show(response, as_json=as_json)
     if reached(response):
         return 0
-    complain("It has not come that far yet; `orchestrator status` tells how it goes on.")
+    complain(NOT_YET)
     return FAILED
 
 
 def _refused(error: Any) -> int:  # noqa: ANN401
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        complain(NOT_YET)
+        return FAILED
     complain(f"{str(error.details()).rstrip('.')}.")
     return USAGE if error.code() is grpc.StatusCode.INVALID_ARGUMENT else FAILED
 

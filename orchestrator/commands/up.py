@@ -13,8 +13,9 @@ from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.launch import Service
 from orchestrator.launch.control import ControlServer
-from orchestrator.launch.telling import FOLDER, sweep_logs
+from orchestrator.launch.telling import sweep_logs
 from protocol.rundir import cache_folder
+from protocol.spans import KEPT
 
 
 def up(config: Config, served_to: int | None = None) -> int:
@@ -42,7 +43,7 @@ def kept_here(config: Config) -> Config:
     folder = cache_folder().absolute() / "traces" / str(time.time_ns())
     folder.mkdir(parents=True)
     sweep_logs(folder.parent)
-    return config.model_copy(update={"otlp_traces_endpoint": f"{FOLDER}{folder}"})
+    return config.model_copy(update={"otlp_traces_endpoint": f"{KEPT}{folder}"})
 
 
 def stop_on_signals(service: Service) -> list[int]:

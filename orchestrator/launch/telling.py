@@ -8,8 +8,8 @@ from typing import Final
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch.member import Guest, Member
 from protocol.rundir import NodeState
+from protocol.spans import KEPT
 
-FOLDER: Final = "file://"
 LOG_TAIL: Final = 5  # lines that are shown of a child that could not start
 LOGS_KEPT: Final = 20
 
@@ -49,7 +49,7 @@ def metrics_page(front: FrontConfig, members: Iterable[Member]) -> str:
 
 def kept(endpoint: str) -> str:
     """The folder that spans go to, if it is one."""
-    return endpoint.removeprefix(FOLDER) if endpoint.startswith(FOLDER) else ""
+    return endpoint.removeprefix(KEPT) if endpoint.startswith(KEPT) else ""
 
 
 def last_words(logs: Path, name: str) -> str:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,20 @@ def test_what_cannot_be_had_is_said_in_one_sentence() -> None:
     assert code == 1
     assert "`down` ends the service" in text
     assert run("scale", "--drafters", "1", "--service", "other")[0] == 3
+
+
+@pytest.mark.usefixtures("service")
+def test_who_does_not_want_to_wait_is_told_that_it_goes_on() -> None:
+    pid = nodes()["drafter-0"].pid
+    os.kill(pid, signal.SIGSTOP)
+    code, text = run("scale", "--drafters", "0", "--wait", "0.3")
+    assert (code, text) == (
+        1,
+        "error: It has not come that far yet; `orchestrator status` tells how it goes on.\n",
+    )
+    os.kill(pid, signal.SIGCONT)
+    assert run("scale", "--drafters", "0")[0] == run("scale", "--drafters", "1")[0] == 0
+    assert "drafter-0" in nodes()
 
 
 @pytest.mark.usefixtures("service")
