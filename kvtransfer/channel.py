@@ -35,6 +35,10 @@ class Sender(Protocol):
     def give_back(self, place: int) -> None:
         """The other end has no use for that chunk any more; PeerError if it never got it."""
 
+    @property
+    def away(self) -> int:
+        """Chunks that were sealed and not given back."""
+
     def close(self) -> None:
         """Idempotent. What is still on its way may or may not arrive."""
 
@@ -55,6 +59,11 @@ class Places:
     def __init__(self, count: int) -> None:
         self._free = list(range(count))
         self._away: set[int] = set()
+
+    @property
+    def away(self) -> int:
+        """Places that left and did not come back."""
+        return len(self._away)
 
     @property
     def next(self) -> int | None:

@@ -27,6 +27,10 @@ class FrameSender:
     def give_back(self, place: int) -> None:
         self._places.give_back(place)
 
+    @property
+    def away(self) -> int:
+        return self._places.away
+
     def close(self) -> None:
         """Nothing is held that others see."""
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from engine.pages import PagePool
+from kvtransfer.layout import Layout
+from kvtransfer.taking import Taking
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.messages import (
     Abort,
@@ -32,6 +34,7 @@ from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
 from verifier.exactness import asked
 from verifier.generation import Generation
+from verifier.handover import Handover, NoMemory, Supply
 from verifier.hidden import Hidden
 from verifier.lending import Lending, Loan
 from verifier.matcher import Compiled, Unchecked
@@ -45,7 +48,8 @@ from verifier.traces import Traces
 class VerifierCore:
     """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice.
 
-    `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint.
+    `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint;
+    `supply` takes prompts that prefill nodes compute.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class VerifierCore:
         hidden: Hidden | None = None,
         traces: Traces | None = None,
         loan: Loan | None = None,
+        supply: Supply | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
@@ -67,6 +72,8 @@ class VerifierCore:
         self.lending = Lending(loan)
         self._lossy = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
+        supply = supply or Supply(Taking(config.handover, Layout((), 1), ()), NoMemory())
+        self.handover = Handover(supply, pool, self.drafting, self.record)
         self.fronts: set[int] = set()
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self.draining = False
@@ -89,20 +96,26 @@ class VerifierCore:
                 self.drafting.link_up(event)
             case LinkUp(role="fetcher"):
                 self.lending.link_up(event.link)
+            case LinkUp(role="prefill"):
+                self.handover.link_up(event)
             case LinkUp():
                 self.fronts.add(event.link)
             case LinkDown(link=link) if link in self.drafting.roster:
                 self.drafting.link_down(link, self._generations.values())
             case LinkDown(link=link) if link in self.lending:
                 self.lending.link_down(link)
+            case LinkDown(link=link) if link in self.handover:
+                self.handover.link_down(link, now)
             case LinkDown():
                 self._front_down(event.link, now)
-            case Received():
-                hear = (
-                    self._hear_drafter if event.link in self.drafting.roster else self._hear_front
-                )
+            case Received(link=link):
+                hear = self._hear_front
+                if link in self.drafting.roster:
+                    hear = self._hear_drafter
+                elif link in self.handover:
+                    hear = self._hear_prefill
                 for message in event.messages:
-                    hear(event.link, message, now)
+                    hear(link, message, now)
             case Rejected():
                 self.counters["links_rejected"] += 1
 
@@ -116,6 +129,10 @@ class VerifierCore:
                 self.drafting.heard(link, message, self._generations.values(), now)
             case _:
                 self.counters["messages_unexpected"] += 1
+
+    def _hear_prefill(self, link: int, message: AnyMessage, now: float) -> None:
+        if not self.handover.hear(link, message, now):
+            self.counters["messages_unexpected"] += 1
 
     def _hear_front(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
@@ -190,7 +207,10 @@ class VerifierCore:
         self.drafting.wake(self.scheduler.running)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
-        step = self.scheduler.plan()
+        self.handover.tick(now)
+        step = self.scheduler.plan(lambda each: self.handover.ask(each, now))
+        for generation in self.scheduler.preempted:
+            self.handover.drop(generation, "its pages are needed elsewhere", now)
         if step is None:
             self._ended = None
         elif self._traces is not None:
@@ -272,6 +292,7 @@ class VerifierCore:
         if self._traces is not None:
             self._traces.ended(generation)
         self.drafting.unbind(generation, reason)
+        self.handover.drop(generation, reason, now)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)
         del self._generations[generation.id]
@@ -288,18 +309,26 @@ class VerifierCore:
             return self.drafting.messages(link)
         if link in self.lending:
             return self.lending.messages(link)
+        if link in self.handover:
+            return self.handover.messages(link)
         return self._outbox.take(link, emissions)
 
     @property
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
-        return self._outbox.links + self.drafting.outbox.links + self.lending.links
+        others = (self.drafting.outbox.links, self.lending.links, self.handover.links)
+        return [*self._outbox.links, *(link for links in others for link in links)]
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""
         return self.record.ledger.facts(
-            self.scheduler, self.drafting, self.counters, self._planner.errors
+            self.scheduler, self.drafting, self.counters, self._planner.errors, len(self.handover)
         )
+
+    @property
+    def reports(self) -> list[Report]:
+        """What drafters and prefill nodes said of themselves."""
+        return self.drafting.reports + self.handover.reports
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._generations))
@@ -311,7 +340,7 @@ class VerifierCore:
 
     def deadline(self, now: float) -> float:
         """When `plan` must be called next even if nothing arrives."""
-        times = [self.drafting.patient_until or float("inf")]
+        times = [self.drafting.patient_until or float("inf"), self.handover.deadline()]
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)

@@ -5,7 +5,7 @@ line that are not computed yet, then drafts", so a prompt's last chunk, a window
 choice that lost its pages comes back through the same door: its line is computed again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +40,10 @@ class Chunking:
             self.tokens = max(LEAST_CHUNK, min(self.tokens, tokens) // 2)
         elif 2 * tokens > self.tokens and seconds < bound / 3:
             self.tokens = min(2 * self.tokens, self.config.max_chunk)
+
+
+def computed_here(_generation: Generation) -> None:
+    """Nobody else is asked to compute what an admitted choice lacks."""
 
 
 class Scheduler:
@@ -85,13 +89,17 @@ class Scheduler:
             if generation in queue:
                 queue.remove(generation)
 
-    def plan(self) -> Step | None:
-        """The next forward, with its pages reserved; None when there is nothing to compute."""
+    def plan(self, hand_over: Callable[[Generation], None] = computed_here) -> Step | None:
+        """The next forward, with its pages reserved; None when there is nothing to compute here.
+
+        `hand_over` hears of each choice that is admitted, and may give it a lease: then it holds pages, and waits.
+        """
         self.admitted.clear()
         self.preempted.clear()
-        self._admit()
-        decoding = [each for each in self.running if each.todo == 1]
-        prompts = [each for each in self.running if each.todo > 1]
+        self._admit(hand_over)
+        here = [each for each in self.running if each.lease is None]
+        decoding = [each for each in here if each.todo == 1]
+        prompts = [each for each in here if each.todo > 1]
         least = LEAST_CHUNK if prompts else 0  # so that many decoding rows never starve a prompt
         budget = max(least, self.chunking.tokens - len(decoding))
         room = budget // 2 if prompts else budget
@@ -124,7 +132,7 @@ class Scheduler:
         ]
         return self._planner.lengths(candidates, budget, beside)
 
-    def _admit(self) -> None:
+    def _admit(self, hand_over: Callable[[Generation], None]) -> None:
         while len(self.running) < self._config.max_running:
             generation = next((each for each in self.waiting if each.ready), None)
             if generation is None or not self._fits(generation):
@@ -136,6 +144,7 @@ class Scheduler:
             self.waiting.remove(generation)
             self.running.append(generation)
             self.admitted.append(generation)
+            hand_over(generation)
 
     def _fits(self, generation: Generation) -> bool:
         """Beside what those that run still need; a choice that is alone always fits (its limits were checked)."""

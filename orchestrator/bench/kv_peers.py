@@ -13,7 +13,7 @@ from kvtransfer.channel import CHUNK_BYTES
 from kvtransfer.channels import CHANNELS
 from kvtransfer.config import HandoverConfig
 from kvtransfer.ends import Deliveries
-from kvtransfer.giving import Giving
+from kvtransfer.giving import Giving, Job
 from kvtransfer.layout import Layout, decode
 from kvtransfer.memory import Bytes, Pages
 from protocol.config import LinkConfig
@@ -55,9 +55,12 @@ class Giver:
             case _:
                 pass
 
+    def _pages_of(self, job: Job) -> range:
+        return self._held[job.offer.request]
+
     def send(self, endpoint: Endpoint, link: int) -> None:
         """Chunks while there are places and the link takes them."""
-        chunks = self._deliveries.chunks(self._giving, link, self._held, monotonic())
+        chunks = self._deliveries.chunks(self._giving, link, self._pages_of, monotonic())
         while endpoint.writable(link) and (chunk := next(chunks, None)):
             endpoint.send(link, [chunk], monotonic())
 

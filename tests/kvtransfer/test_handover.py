@@ -19,7 +19,8 @@ from kvtransfer.config import HandoverConfig
 from kvtransfer.giving import Giving, Job
 from kvtransfer.layout import Layer, Layout
 from kvtransfer.plan import piece_bytes
-from kvtransfer.taking import Lease, State, Taking
+from kvtransfer.leases import Lease, State
+from kvtransfer.taking import Taking
 from protocol.errors import PeerError
 from protocol.messages import (
     AnyMessage,

@@ -9,6 +9,7 @@ from protocol.link import Dialler
 from tests.sim.asks import ENDED_WITHIN
 from tests.sim.breach import holds
 from tests.sim.link_rules import check_quiet
+from tests.sim.prefill_rules import check_leases
 from tests.sim.proposer import law_of
 from verifier.acceptance import RULES
 from verifier.generation import Generation
@@ -33,6 +34,7 @@ def watch_step(world: World, place: VerifierPlace, step: Step) -> None:
     for row in step.rows:
         generation = generations[row.request]
         assert generation.sequence is not None
+        holds(generation.lease is None, place.address, row.request, "computes what others compute")
         final, guesses = (
             row.tokens[: len(row.tokens) - row.drafts],
             row.tokens[len(row.tokens) - row.drafts :],
@@ -78,6 +80,7 @@ def check_verifier(world: World, place: VerifierPlace, *, ran: bool) -> None:
     if core.draining and place.last_id is None:
         place.last_id = core._last_id
     holds(place.last_id in {None, core._last_id}, place.address, "drains and takes requests")
+    check_leases(place)
     if ran:
         _grown(place)
         check_pages(place)
