@@ -60,7 +60,7 @@ class Taking:
         link = self.givers.choose(tokens, self.leases)
         if link is None:
             return None
-        until = now + self._config.accept_seconds
+        until = now + min(self._config.accept_seconds, self._config.whole_seconds)
         giver, layout = self.givers[link], self._layout.of(adapter).encode()
         lease = Lease(
             link, giver.node_id, request, next(self._epochs), adapter, start, end, now, until
@@ -74,7 +74,7 @@ class Taking:
 
     # --- what comes -------------------------------------------------------------------------------
 
-    def accepted(self, link: int, message: KvAccept, now: float) -> Lease | None:
+    def accepted(self, link: int, message: KvAccept) -> Lease | None:
         """The lease that will be filled; None if it is over. PeerError, and the lease goes, if it cannot be."""
         lease = self._live(link, message.request, message.epoch)
         if lease is None or lease.state is not State.OFFERED:

@@ -180,9 +180,7 @@ class Cluster:
         """A new prefill process at its address, with as much memory as the verifier."""
         size, config = self._prefill_pages[node_id], self._engine_config
         pages = config.pages * config.page_size // size
-        engine = Engine.load(
-            self.config.model, replace(config, page_size=size, pages=pages)
-        )
+        engine = Engine.load(self.config.model, replace(config, page_size=size, pages=pages))
         features = self.config.features
         capture(engine, features, projection(features))
         endpoint = self._endpoint(node_id, Identity("prefill", node_id))
@@ -191,7 +189,7 @@ class Cluster:
     def kill(self, node_id: str) -> None:
         """The drafter or prefill node is gone without a word."""
         self.network.kill(node_id)
-        (self.drafters if node_id in self.drafters else self.prefill).pop(node_id)  # type: ignore[attr-defined]
+        (self.drafters if node_id in self.drafters else self.prefill).pop(node_id)
 
     def turn(self) -> Iterator[Emit | Done | Refuse]:
         """Everybody takes a turn; yields what the front door hears."""

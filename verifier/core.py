@@ -92,22 +92,10 @@ class VerifierCore:
     def handle(self, event: Event, now: float) -> None:
         """Take one event of a link; never raises for what a peer did."""
         match event:
-            case LinkUp(role="drafter"):
-                self.drafting.link_up(event)
-            case LinkUp(role="fetcher"):
-                self.lending.link_up(event.link)
-            case LinkUp(role="prefill"):
-                self.handover.link_up(event)
             case LinkUp():
-                self.fronts.add(event.link)
-            case LinkDown(link=link) if link in self.drafting.roster:
-                self.drafting.link_down(link, self._generations.values())
-            case LinkDown(link=link) if link in self.lending:
-                self.lending.link_down(link)
-            case LinkDown(link=link) if link in self.handover:
-                self.handover.link_down(link, now)
+                self._link_up(event)
             case LinkDown():
-                self._front_down(event.link, now)
+                self._link_down(event.link, now)
             case Received(link=link):
                 hear = self._hear_front
                 if link in self.drafting.roster:
@@ -118,6 +106,27 @@ class VerifierCore:
                     hear(link, message, now)
             case Rejected():
                 self.counters["links_rejected"] += 1
+
+    def _link_up(self, up: LinkUp) -> None:
+        match up.role:
+            case "drafter":
+                self.drafting.link_up(up)
+            case "prefill":
+                self.handover.link_up(up)
+            case "fetcher":
+                self.lending.link_up(up.link)
+            case _:
+                self.fronts.add(up.link)
+
+    def _link_down(self, link: int, now: float) -> None:
+        if link in self.drafting.roster:
+            self.drafting.link_down(link, self._generations.values())
+        elif link in self.lending:
+            self.lending.link_down(link)
+        elif link in self.handover:
+            self.handover.link_down(link, now)
+        else:
+            self._front_down(link, now)
 
     def _hear_drafter(self, link: int, message: AnyMessage, now: float) -> None:
         match message:

@@ -26,6 +26,7 @@ from verifier.generation import Generation
 from verifier.record import Record
 from verifier.roster import passed_on
 
+
 class Memory(Protocol):
     """The pages as chunks see them; see `kvtransfer.ends.Arrivals`."""
 
@@ -62,9 +63,7 @@ class Supply(NamedTuple):
 class Handover:
     """Leases of choices. `generation.lease` says that a choice must be left out of steps."""
 
-    def __init__(
-        self, supply: Supply, pool: PagePool, drafting: Drafting, record: Record
-    ) -> None:
+    def __init__(self, supply: Supply, pool: PagePool, drafting: Drafting, record: Record) -> None:
         self._taking, self._memory = supply
         self._pool = pool
         self._drafting = drafting
@@ -139,7 +138,7 @@ class Handover:
     def _accepted(self, link: int, message: KvAccept, now: float) -> None:
         known = self._taking.leases.get(message.request)
         try:
-            lease = self._taking.accepted(link, message, now)
+            lease = self._taking.accepted(link, message)
         except PeerError:
             assert known is not None
             self._over(known, "fault", now)

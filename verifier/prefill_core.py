@@ -68,7 +68,7 @@ class Prompt:
 
 
 class PrefillCore:
-    """All prompts of one prefill node. `context` positions and token ids below `vocabulary` are what its model takes."""
+    """All prompts of one prefill node. Its model takes `context` positions and token ids below `vocabulary`."""
 
     def __init__(
         self,

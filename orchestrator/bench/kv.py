@@ -155,7 +155,7 @@ class Taker:
     def _hear(self, link: int, message: object) -> None:
         match message:
             case KvAccept():
-                lease = self._taking.accepted(link, message, monotonic())
+                lease = self._taking.accepted(link, message)
                 assert lease is not None
                 self._arrivals.open(lease)
             case KvChunk():

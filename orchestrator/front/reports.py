@@ -1,7 +1,7 @@
 """What nodes reported of themselves, as far as the front door knows. Pure.
 
-A verifier says in one frame what it counted and what its drafters and prefill nodes told it. A node that several links tell of is listed
-once, by its newest report: that only ever grows until the node is a new process.
+A verifier says in one frame what it counted and what its drafters and prefill nodes told it. A node that several links
+tell of is listed once, by its newest report: that only ever grows until the node is a new process.
 """
 
 from collections.abc import Iterable, Iterator

@@ -38,13 +38,13 @@ def shares(
     each = max(1, cores // (verifiers + prefill + computing))
     numbers = {
         "verifier": max(1, (cores - (prefill + computing) * each) // verifiers),
-        "prefill": each,
+        **({"prefill": each} if prefill else {}),
         "drafter": each if computing else 1,
         "front": 1,
     }
-    numbers |= wanted or {}
+    numbers |= {role: count for role, count in (wanted or {}).items() if role in numbers}
     counts = {"verifier": verifiers, "prefill": prefill, "drafter": computing}
-    crowded = sum(numbers[role] * count for role, count in counts.items()) > cores
+    crowded = sum(numbers.get(role, 0) * count for role, count in counts.items()) > cores
     return {role: Share(count, _environment(count, crowded)) for role, count in numbers.items()}
 
 

@@ -13,14 +13,21 @@ from tests.cluster import Cluster
 from tests.exact.conftest import CHUNK, OUTPUT, PAGE, Target
 from tests.exact.test_hidden import count, drafter
 from tests.prefill import EAGER
-from verifier.config import FeaturesConfig
+from verifier.node import Worker
 from verifier.step import Step, Verdict
 
 ROUNDS: Final = 5
+Round = tuple[int, tuple[int, ...]]
+"""How much output there was before it, and its guesses."""
 
 
 def cluster(target: Target, drafters: Sequence[DrafterConfig] = (), **more: Any) -> Cluster:
-    settings = {"page_size": PAGE, "max_chunk": CHUNK, "prefill": {"p0": PAGE}, "handover": EAGER}
+    settings: dict[str, Any] = {
+        "page_size": PAGE,
+        "max_chunk": CHUNK,
+        "prefill": {"p0": PAGE},
+        "handover": EAGER,
+    }
     return Cluster(target.folder, drafters, **settings | more)
 
 
@@ -39,9 +46,7 @@ def level(made: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(16, 16), (16, 32), (32, 16), (32, 32)])
-def test_prompts_of_every_length_give_the_same_text(
-    target: Target, theirs: int, ours: int
-) -> None:
+def test_prompts_of_every_length_give_the_same_text(target: Target, theirs: int, ours: int) -> None:
     """Once as they are, then with their first pages in both caches, then in that of the verifier alone."""
     split = cluster(target, prefill={"p0": theirs}, page_size=ours, pages=4096 // ours)
     wanted = [each.tokens for each in target.answers]
@@ -88,10 +93,9 @@ def test_bytes_on_the_way_are_those_of_the_layout(target: Target) -> None:
     split = cluster(target)
     split.generate(target.prompts, Ending(1))
     tokens = count(split, "handed_tokens")
-    size = 2 * 2 * 2 * 16 * 4  # layers, key and value, heads, numbers, bytes
     assert tokens > 0
-    assert count(split, "handed_bytes") == tokens * size
-    assert split.prefill["p0"].core._channels.sent_bytes == tokens * size
+    assert count(split, "handed_bytes") == tokens * target_bytes(split)
+    assert split.prefill["p0"].core._channels.sent_bytes == tokens * target_bytes(split)
 
 
 def test_short_prompts_stay_here(target: Target) -> None:
@@ -101,66 +105,75 @@ def test_short_prompts_stay_here(target: Target) -> None:
     assert handed(split, "taken") == sum(len(prompt) > 100 for prompt in target.prompts)
 
 
-# --- what drafters get: a row of the table in docs/disaggregation.md each ----------------------------------------------
+# --- what drafters get: the rows of the table in docs/disaggregation.md --------------------------------------------
 
 
 class Watched:
-    """The verifier's worker; notes the guesses of each round by how much output there was before it."""
+    """The verifier's worker; notes the rounds of each prompt."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Worker) -> None:
         self._inner = inner
-        self.rounds: defaultdict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = defaultdict(
-            list
-        )
+        self.rounds: defaultdict[tuple[int, ...], list[Round]] = defaultdict(list)
 
     def run(self, step: Step) -> list[Verdict]:
         for work in step.rows:
             if work.draws:
                 self.rounds[tuple(work.prompt)].append((len(work.output), work.guesses))
-        verdicts: list[Verdict] = self._inner.run(step)
-        return verdicts
+        return self._inner.run(step)
 
 
-def guesses(target: Target, split: Cluster) -> dict[tuple[int, ...], list[Any]]:
-    """The first rounds of each prompt, one after the other so that rounds do not depend on others."""
+def guesses(target: Target, split: Cluster) -> dict[tuple[int, ...], list[Round]]:
+    """The first rounds of each prompt behind its first token, one prompt after the other: none depends on others.
+
+    For the first token itself there are guesses if the last chunk of a prompt was of one token, split or not.
+    """
     split.verifier._worker = watched = Watched(split.verifier._worker)
     for prompt, answer in zip(target.prompts, target.answers, strict=True):
         [said] = split.generate([prompt], Ending(OUTPUT))
         assert said.tokens == answer.tokens
-    return {prompt: rounds[:ROUNDS] for prompt, rounds in watched.rounds.items()}
+    behind = {
+        prompt: [each for each in rounds if each[0]] for prompt, rounds in watched.rounds.items()
+    }
+    return {prompt: rounds[:ROUNDS] for prompt, rounds in behind.items()}
 
 
-TABLE: Final = {
-    "suffix": False,
-    "ngram": False,
-    "standalone": False,
-    "eagle1": True,
-    "eagle3": True,
-    "dflash": True,
-    "dspark": True,
-}
-"""Methods, and whether rows of hidden states travel for them."""
+SETTINGS: Final[dict[str, Any]] = {"draft_length": 4, "overlap": False}
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_the_first_rounds_have_the_drafts_that_they_have_without_a_split(
+def target_bytes(split: Cluster) -> int:
+    """Of one position: layers, key and value, heads, numbers, bytes of a number."""
+    model = split.engine.model
+    return model.layers * 2 * model.kv_heads * model.head_dim * 4
+
+
+@pytest.mark.parametrize("name", ["suffix", "ngram", "standalone"])
+def test_for_drafters_that_read_tokens_nothing_travels_but_the_targets_kv(
+    target: Target, name: str
+) -> None:
+    """They had the prompt before it was computed, and may have guesses for the very first round."""
+    model = target.folder if name == "standalone" else None
+    config = DrafterConfig(node_id="drafter-0", method=name, model=model, dtype="float32")
+    split = cluster(target, [config], **SETTINGS)
+    answers = split.generate(target.prompts, Ending(OUTPUT))
+    assert [each.tokens for each in answers] == [each.tokens for each in target.answers]
+    assert count(split, "draft_tokens") > 0
+    assert handed(split, "taken") == len(target.prompts) - 1
+    assert count(split, "handed_bytes") == count(split, "handed_tokens") * target_bytes(split)
+    assert count(split, "hidden_rows") == 0
+
+
+@pytest.mark.parametrize("name", ["eagle1", "eagle3", "dflash", "dspark"])
+def test_for_heads_the_rows_travel_and_the_first_rounds_have_the_same_drafts(
     target: Target, tmp_path: Path, name: str
 ) -> None:
-    if TABLE[name]:
-        config, features = drafter(tmp_path, target, name, overlap=False)
-    else:
-        model = target.folder if name == "standalone" else None
-        config = DrafterConfig(
-            node_id="drafter-0", method=name, model=model, dtype="float32", overlap=False
-        )
-        features = FeaturesConfig()
-    settings: dict[str, Any] = {"draft_length": 4, "features": features, "overlap": False}
-    whole = cluster(target, [config], prefill={}, **settings)
-    split = cluster(target, [config], **settings)
+    """All prompt rows: three states side by side, the last one alone (EAGLE-1), or projected ones (DFlash, DSpark)."""
+    config, features = drafter(tmp_path, target, name, overlap=False)
+    whole = cluster(target, [config], prefill={}, features=features, **SETTINGS)
+    split = cluster(target, [config], features=features, **SETTINGS)
     wanted, found = guesses(target, whole), guesses(target, split)
     assert found == wanted
-    assert sum(len(drafts) for rounds in wanted.values() for _, drafts in rounds) > 0
-    assert handed(split, "taken") >= len(target.prompts) - 1
-    rows = features.states and split.engine.features
-    width = split.engine.features.width if rows and split.engine.features else 0
-    assert count(split, "handed_bytes") == count(split, "handed_tokens") * (512 + 4 * width)
+    assert sum(len(drafts) for rounds in wanted.values() for _, drafts in rounds) > 100
+    assert handed(split, "taken") == len(target.prompts) - 1
+    assert split.engine.features is not None
+    size = target_bytes(split) + 4 * split.engine.features.width
+    assert count(split, "handed_bytes") == count(split, "handed_tokens") * size

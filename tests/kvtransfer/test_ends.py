@@ -51,7 +51,7 @@ class Pair:
         job = self.giving.offered(1, offer, 0.0)
         accept = self.deliveries.accept(job)
         assert isinstance(accept, KvAccept)
-        lease = self.taking.accepted(1, accept, 0.0)
+        lease = self.taking.accepted(1, accept)
         assert lease is not None
         self.arrivals.open(lease)
         self.giving.computed(job, LENGTH)

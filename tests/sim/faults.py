@@ -261,7 +261,7 @@ def _move_back(world: World, verifier: VerifierPlace, address: str) -> None:
         verifier.dial((*verifier.peers, address))
 
 
-_OF_PREFILL: Final = (
+_OF_PREFILL: Final[tuple[Callable[[World], None], ...]] = (
     *[_disturb_handover] * 3,
     *[_give_up] * 3,
     partial(_freeze, pick=_some_prefill),

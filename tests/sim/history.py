@@ -188,6 +188,10 @@ class History:
         for prefill in world.prefill.values():
             if prefill.alive:
                 rest(prefill)
+        self._rest_links()
+
+    def _rest_links(self) -> None:
+        world = self.world
         for place in world.places:
             if place.node is None:
                 continue

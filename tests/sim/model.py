@@ -210,7 +210,10 @@ class HashWorker:
     @property
     def pages(self) -> Pages:
         """Its memory, as it is handed over: two layers, of which the second is for drafters."""
-        layers = (Layer("target", "int64", 1, 1, 0, 1, 1), Layer("features", "int64", 1, 1, 0, 1, 1))
+        layers = (
+            Layer("target", "int64", 1, 1, 0, 1, 1),
+            Layer("features", "int64", 1, 1, 0, 1, 1),
+        )
         memory = [np.frombuffer(each, np.uint8) for each in (self._slots, self._beside)]
         return Pages(Layout(layers, self._page_size), memory)
 

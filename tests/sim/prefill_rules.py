@@ -42,7 +42,9 @@ def check_prefill(place: PrefillPlace) -> None:
         holds(prompt.job is jobs[link, request], place.address, request, "is another job")
         if prompt.sequence is not None:
             held.update(prompt.sequence.pages)
-            holds(prompt.job.ready <= max(prompt.sequence.computed, prompt.job.offer.start), "ahead")
+            holds(
+                prompt.job.ready <= max(prompt.sequence.computed, prompt.job.offer.start), "ahead"
+            )
     references = {page: count for page, count in enumerate(core.pool._references) if count}
     holds(references == held, place.address, "pages", references, "held", held)
     links = place.endpoint._links.keys()
@@ -55,5 +57,5 @@ def rest(place: PrefillPlace) -> None:
     core = place.core
     holds(core.idle, place.address, "keeps prompts", list(core.prompts))
     holds(core.pool.free == core.pool.pages, place.address, "keeps pages")
-    away = {link: sender.away for link, (_, sender) in core._channels._senders.items()}
+    away = {link: sender.away for link, (_, sender) in place.deliveries._senders.items()}
     holds(not any(away.values()), place.address, "waits for places", away)

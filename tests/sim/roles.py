@@ -118,6 +118,7 @@ class PrefillPlace(Place):
     """A prefill node over the hash model."""
 
     core: PrefillCore
+    deliveries: Deliveries
     endpoint: Endpoint
 
     def __init__(self, world: World, address: str, sketch: PrefillSketch) -> None:
@@ -137,11 +138,12 @@ class PrefillPlace(Place):
             world.chain, pool.pages, pool.page_size, world.forward, lambda _step: None
         )
         pages = worker.pages
+        self.deliveries = Deliveries(pages)
         config = next(iter(world.scenario.verifiers.values()))
         self.core = PrefillCore(
             config.scheduler,
             Giving(config.handover, pages.layout, CHANNELS, sketch.piece),
-            Deliveries(pages),
+            self.deliveries,
             pool,
             context=CONTEXT,
             vocabulary=world.chain.vocabulary,
