@@ -212,11 +212,11 @@ class VerifierCore:
         """What the next forward computes; None when there is nothing, or when a tail is worth waiting for."""
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
             self._end(generation, "abort", now, "deadline")
+        self.handover.tick(now)
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         self.drafting.wake(self.scheduler.running)
         if self.drafting.worth_waiting(self.scheduler.running, now):
             return None
-        self.handover.tick(now)
         step = self.scheduler.plan(lambda each: self.handover.ask(each, now))
         for generation in self.scheduler.preempted:
             self.handover.drop(generation, "its pages are needed elsewhere", now)

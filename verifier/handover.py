@@ -109,6 +109,7 @@ class Handover:
             return
         generation.lease = lease
         self._asked[generation.id] = generation
+        self._drafting.computed(generation)  # rows of a known prefix: no step will tell of them
 
     def hear(self, link: int, message: AnyMessage, now: float) -> bool:
         """Take a word of a prefill node; False: it has no place here."""
