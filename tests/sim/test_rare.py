@@ -78,6 +78,26 @@ STORIES: Final = {
         "orchestrator.test_front_core",
         "test_a_client_that_leaves_is_told_to_the_verifier_once",
     ),
+    "chunk of an older lease taken": (
+        "kvtransfer.test_handover",
+        "test_a_late_chunk_of_an_older_lease_is_dropped_and_its_place_goes_back",
+    ),
+    "chunk out of turn taken": (
+        "kvtransfer.test_handover",
+        "test_a_chunk_that_is_not_the_next_ends_the_lease",
+    ),
+    "lease outlives its pages": (
+        "verifier.test_handover",
+        "test_a_choice_that_loses_its_pages_wants_no_more_of_them",
+    ),
+    "lease outlives its link": (
+        "verifier.test_handover",
+        "test_a_prefill_node_that_is_gone_leaves_the_rest_to_us",
+    ),
+    "prompt outlives its link": (
+        "verifier.test_prefill_core",
+        "test_a_verifier_that_is_gone_leaves_nothing",
+    ),
 }
 """By the name of the fault: a module below `tests`, and a test in it."""
 
