@@ -83,8 +83,8 @@ STORIES: Final = {
         "test_a_late_chunk_of_an_older_lease_is_dropped_and_its_place_goes_back",
     ),
     "chunk out of turn taken": (
-        "kvtransfer.test_handover",
-        "test_a_chunk_that_is_not_the_next_ends_the_lease",
+        "verifier.test_handover",
+        "test_a_chunk_out_of_turn_ends_it",
     ),
     "lease outlives its pages": (
         "verifier.test_handover",
