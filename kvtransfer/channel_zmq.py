@@ -13,11 +13,15 @@ class FrameSender:
 
     def __init__(self) -> None:
         self._places = Places(PLACES)
-        self._buffers = [memoryview(bytearray(CHUNK_BYTES)) for _ in range(PLACES)]
+        self._buffers: dict[int, memoryview] = {}  # by place, made when it is first used
 
     def room(self) -> memoryview | None:
         place = self._places.next
-        return None if place is None else self._buffers[place]
+        if place is None:
+            return None
+        if place not in self._buffers:
+            self._buffers[place] = memoryview(bytearray(CHUNK_BYTES))
+        return self._buffers[place]
 
     def seal(self, size: int) -> Parcel:
         place = self._places.seal(size, CHUNK_BYTES)
