@@ -18,7 +18,7 @@ from protocol.messages import Parcel
 PLACES: Final = 8
 """Chunks that may be on their way: some are filled and some are read while words about others travel."""
 CHUNK_BYTES: Final = 2 << 20
-"""Words about a chunk cost as much as copying a quarter of this; much larger ones leave the cache between two copies."""
+"""Words about a chunk cost as much as copying a quarter of it; much larger ones leave the cache between two copies."""
 
 
 class Sender(Protocol):

@@ -22,6 +22,7 @@ from protocol.endpoint import Endpoint
 from protocol.link import Identity, LinkUp, Received
 from protocol.local_mesh import LocalNetwork
 from protocol.messages import (
+    AnyMessage,
     Done,
     Emit,
     Ending,
@@ -218,8 +219,12 @@ class Cluster:
         raise AssertionError("links did not come up")
 
     def submit(self, *submits: Submit) -> None:
+        self.say(*submits)
+
+    def say(self, *messages: AnyMessage) -> None:
+        """What the front door tells the verifier."""
         assert self._front_link is not None
-        assert self.front.send(self._front_link, submits, self.now)
+        assert self.front.send(self._front_link, messages, self.now)
 
     def begin(
         self,

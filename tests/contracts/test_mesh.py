@@ -144,7 +144,7 @@ def test_diallers_are_told_apart_and_each_gets_its_own_answer(world: World) -> N
     arrived = receive(answerer, 4)
     assert len({back for back, _ in arrived}) == 4
     for back, [name] in arrived:
-        deliver(answerer, back, b"you are", name)
+        deliver(answerer, back, b"you are", bytes(name))
     answers = [receive(dialler, 1)[0][1] for dialler in diallers]
     assert answers == [[b"you are", b"%d" % number] for number in range(4)]
 
