@@ -177,12 +177,12 @@ class Cluster:
             DrafterCore(config, proposer), endpoint, proposer, self._clock
         )
 
-    def start_prefill(self, node_id: str) -> None:
-        """A new prefill process at its address, with as much memory as the verifier."""
+    def start_prefill(self, node_id: str, kept: FeaturesConfig | None = None) -> None:
+        """A new prefill process at its address, with as much memory as the verifier; it keeps its rows, or these."""
         size, config = self._prefill_pages[node_id], self._engine_config
         pages = config.pages * config.page_size // size
         engine = Engine.load(self.config.model, replace(config, page_size=size, pages=pages))
-        features = self.config.features
+        features = self.config.features if kept is None else kept
         capture(engine, features, projection(features))
         endpoint = self._endpoint(node_id, Identity("prefill", node_id))
         self.prefill[node_id] = prefill_node(engine, self.config, endpoint, self._clock)

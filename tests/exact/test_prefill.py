@@ -14,6 +14,7 @@ from tests.cluster import Answer, Cluster
 from tests.exact.conftest import CHUNK, OUTPUT, PAGE, Target
 from tests.exact.test_hidden import count, drafter
 from tests.prefill import EAGER
+from verifier.config import FeaturesConfig
 from verifier.node import Worker
 from verifier.step import Step, Verdict
 
@@ -178,6 +179,22 @@ def test_for_heads_the_rows_travel_and_the_first_rounds_have_the_same_drafts(
     assert split.engine.features is not None
     size = target_bytes(split) + 4 * split.engine.features.width
     assert count(split, "handed_bytes") == count(split, "handed_tokens") * size
+
+
+def test_rows_that_do_not_travel_cost_the_whole_prompt(target: Target, tmp_path: Path) -> None:
+    """A node that keeps no rows is of no use for a head: KV without them would leave its drafter blind."""
+    config, features = drafter(tmp_path, target, "dflash")
+    computed = []
+    for kept in (features, FeaturesConfig()):
+        split = cluster(target, [config], features=features, **SETTINGS)
+        split.kill("p0")
+        split.start_prefill("p0", kept)
+        answers = split.generate(target.prompts, Ending(1))
+        assert [each.tokens for each in answers] == [each.tokens[:1] for each in target.answers]
+        computed.append(int(split.core.facts().histograms["step_tokens"].total))
+    prompts = sum(map(len, target.prompts))
+    assert computed == [len(target.prompts), prompts]  # the anchors; everything
+    assert handed(split, "refused") > 0
 
 
 # --- faults ---------------------------------------------------------------------------------------------------------

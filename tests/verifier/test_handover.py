@@ -10,6 +10,7 @@ from kvtransfer.layout import Layer, Layout
 from kvtransfer.leases import Lease
 from kvtransfer.plan import piece_bytes
 from kvtransfer.taking import Taking
+from protocol import attributes
 from protocol.errors import PeerError
 from protocol.messages import (
     AnyMessage,
@@ -301,6 +302,22 @@ def test_what_it_reports_is_passed_on_under_the_name_of_its_link() -> None:
     assert [(each.node_id, each.role) for each in stage.core.reports] == [("prefill-20", "prefill")]
     stage.down(PREFILL)
     assert stage.core.reports == []
+
+
+def test_a_trace_shows_it() -> None:
+    stage = Stage()
+    offer = stage.accepted(trace=f"00-{1:032x}-{2:016x}-01")
+    stage.now = 0.5
+    stage.chunk(offer, 0, 10)
+    [span] = [each for each in stage.core.record.spans.take() if each.name == attributes.HANDOVER]
+    assert (span.start, span.end, span.parent) == (0.0, 0.5, attributes.CHOICE)
+    assert span.attributes == {
+        attributes.PREFILL_NODE: "prefill-20",
+        attributes.END: "taken",
+        attributes.EPOCH: offer.epoch,
+        attributes.HANDED_TOKENS: 10,
+        attributes.CHANNEL: "shm",
+    }
 
 
 def test_words_that_have_no_place_are_counted() -> None:
