@@ -1,5 +1,7 @@
 """Chunks inside the frames of the mesh: works wherever a link does, encrypted where the link is."""
 
+import numpy as np
+
 from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check, checksum
 from protocol.errors import PeerError
 from protocol.messages import Parcel
@@ -13,19 +15,19 @@ class FrameSender:
 
     def __init__(self) -> None:
         self._places = Places(PLACES)
-        self._buffers: dict[int, memoryview] = {}  # by place, made when it is first used
+        # One block that takes memory when it is first written, in huge pages where the system grants them.
+        self._memory = np.zeros(PLACES * CHUNK_BYTES, np.uint8).data
 
     def room(self) -> memoryview | None:
         place = self._places.next
-        if place is None:
-            return None
-        if place not in self._buffers:
-            self._buffers[place] = memoryview(bytearray(CHUNK_BYTES))
-        return self._buffers[place]
+        return None if place is None else self._chunk(place, CHUNK_BYTES)
+
+    def _chunk(self, place: int, size: int) -> memoryview:
+        return self._memory[place * CHUNK_BYTES : place * CHUNK_BYTES + size]
 
     def seal(self, size: int) -> Parcel:
         place = self._places.seal(size, CHUNK_BYTES)
-        data = self._buffers[place][:size]
+        data = self._chunk(place, size)
         return Parcel(place, size, checksum(data), Tensor("uint8", (size,), data))
 
     def give_back(self, place: int) -> None:

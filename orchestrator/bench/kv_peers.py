@@ -6,9 +6,9 @@ from itertools import count
 from time import monotonic
 from typing import Final
 
-import numpy as np
 import zmq
 
+from engine.memory import zeros
 from kvtransfer.channel import CHUNK_BYTES
 from kvtransfer.channels import CHANNELS
 from kvtransfer.config import HandoverConfig
@@ -26,7 +26,9 @@ from protocol.zmq_mesh import ZmqMesh
 def pages_of(layout: Layout, pages: int) -> tuple[Pages, list[Bytes]]:
     """So many pages, touched once so that the machine has them."""
     sizes = [pages * layout.page_size * layer.slot_bytes for layer in layout.layers]
-    memory = [np.ones(size, np.uint8) for size in sizes]
+    memory = [zeros(size) for size in sizes]
+    for each in memory:
+        each[:] = 1
     return Pages(layout, memory), memory
 
 
