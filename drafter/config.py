@@ -20,7 +20,7 @@ class SuffixConfig(BaseModel):
     )
     offset: float = Field(1.0, description="see factor")
     min_probability: float = Field(
-        0.1, ge=0, le=1, description="stop where the guess is less likely than this"
+        0.02, ge=0, le=1, description="stop where the guess is less likely than this"
     )
     store_tokens: int = Field(
         1_000_000, ge=0, description="past output tokens remembered, oldest forgotten first"
@@ -52,6 +52,9 @@ class HiddenConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    first: int = Field(
+        3, ge=1, le=64, description="guesses after a verdict that a chain says at once"
+    )
     projected: bool = Field(
         True, description="the verifier applies the head's fc, so that less travels, where it can"
     )

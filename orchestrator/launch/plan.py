@@ -132,7 +132,7 @@ def alone(
 def _verifier(config: Config, role: str, number: int, target: Path, share: Share) -> Child:
     """A verifier of a service, or a prefill node: they have the same model and settings."""
     planner = config.verifier.planner.model_copy(
-        update={"draft_length": config.draft_length, "overlap": config.overlap}
+        update={"draft_length": config.window, "overlap": config.overlap}
     )
     part = config.verifier.model_copy(
         update={

@@ -40,7 +40,7 @@ HANDOVER: Final[Mapping[str, Fault]] = {
     ),
     "lease outlives its link": fault(Handover, "link_down", "self._over(", "(", rare=True),
     "lease without an end": fault(Handover, "tick", "self._taking.tick(now)", "()"),
-    "what others compute computed": fault(Scheduler, "plan", "each.lease is None", "True"),
+    "what others compute computed": fault(Scheduler, "_works", "each.lease is None", "True"),
     "pages not reserved for a lease": fault(
         Handover, "ask", "self._pool.reserve(sequence, lease.end)", "pass"
     ),

@@ -109,7 +109,10 @@ def invent(rng: random.Random) -> Scenario:
     config = _verifier(rng, page_size)
     # Nothing is drawn for these from the common source: seeds stay what they were.
     rule = ("match", "ratio", "block", "threshold")[pages % 4]
-    named = config.planner.model_copy(update={"name": NAMES[round(1e6 * storm) % len(NAMES)]})
+    drawn = round(1e6 * storm)
+    named = config.planner.model_copy(
+        update={"name": NAMES[drawn % len(NAMES)], "halves": ("auto", "always")[drawn // 8 % 2]}
+    )
     aside = random.Random(f"prefill {storm}")
     prefill = _prefill(aside)
     handover = _handover(aside) if prefill else config.handover

@@ -25,10 +25,13 @@ def watch_step(world: World, place: VerifierPlace, step: Step) -> None:
     """Before a step runs: its rows are the lines they claim to be, and no guess stands where it was not drafted."""
     core = place.core
     generations = core._generations
-    place.decoding = {
-        each.id: len(each.output.tokens) for each in core.scheduler.running if each.todo == 1
-    }
     rows = {row.request: row for row in step.rows}
+    sat = core.drafting.pace.halves._sat - rows.keys()
+    place.decoding = {
+        each.id: len(each.output.tokens)
+        for each in core.scheduler.running
+        if each.todo == 1 and each.id not in sat
+    }
     holds(len(rows) == len(step.rows), place.address, "two rows for one request")
     holds(place.decoding.keys() <= rows.keys(), place.address, "left out of a step", rows.keys())
     for row in step.rows:
