@@ -88,6 +88,7 @@ class Cluster:
         implementation: Implementation = "auto",
         features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
         overlap: bool = True,
+        planner: str = PlannerConfig().name,
         prefill: Mapping[str, int] | None = None,
         **settings: Any,
     ) -> None:
@@ -100,7 +101,7 @@ class Cluster:
         context = min(model.positions, pages * page_size)
         config = VerifierConfig(
             model=target,
-            planner=PlannerConfig(draft_length=draft_length, overlap=overlap),
+            planner=PlannerConfig(name=planner, draft_length=draft_length, overlap=overlap),
             features=features,
             rule=rule,
             **settings,

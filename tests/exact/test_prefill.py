@@ -139,7 +139,8 @@ def guesses(target: Target, split: Cluster) -> dict[tuple[int, ...], list[Round]
     return {prompt: rounds[:ROUNDS] for prompt, rounds in behind.items()}
 
 
-SETTINGS: Final[dict[str, Any]] = {"draft_length": 4, "overlap": False}
+SETTINGS: Final[dict[str, Any]] = {"draft_length": 4, "overlap": False, "planner": "fixed"}
+"""The default planner would verify as much of a guess as it is worth, by what it has learned so far."""
 
 
 def target_bytes(split: Cluster) -> int:
