@@ -20,6 +20,7 @@ from torch.nn.functional import rms_norm
 from engine.config import Dtype
 from engine.errors import EngineError
 from engine.linear import products
+from engine.memory import zeros
 from engine.projections import Places
 from engine.weights import files
 
@@ -140,7 +141,8 @@ class Features:
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._projection = projection
         self.text = describe(states, projection.digest if projection else "", self.width, dtype)
-        self.rows_QF = torch.zeros(slots, self.width, dtype=self._dtype)
+        size = slots * self.width * self._dtype.itemsize
+        self.rows_QF = torch.from_numpy(zeros(size)).view(self._dtype).view(slots, self.width)
 
     def write(self, slots_T: Tensor, seen: Mapping[int, Tensor]) -> None:
         """Keep the features of new tokens."""

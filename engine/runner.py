@@ -6,6 +6,7 @@ P pages, S positions of a page, K key/value heads, D head size; 2 is (key, value
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from engine.batch import Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.features import Features
+from engine.memory import zeros
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
 
@@ -59,8 +61,10 @@ class Engine:
         self.features: Features | None = None
         shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
+        dtype: torch.dtype = getattr(torch, config.dtype)
+        size = prod(shape) * dtype.itemsize
         self.kv = tuple(
-            torch.zeros(shape, dtype=getattr(torch, config.dtype)) for _ in range(model.layers)
+            torch.from_numpy(zeros(size)).view(dtype).view(shape) for _ in range(model.layers)
         )
         self._attention = backend(config.attention)(model, config)
 

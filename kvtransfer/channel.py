@@ -15,10 +15,10 @@ import xxhash
 from protocol.errors import LocalError, PeerError
 from protocol.messages import Parcel
 
-PLACES: Final = 4
-"""Chunks that may be on their way: one is filled, one is read, and two lie between them."""
-CHUNK_BYTES: Final = 1 << 20
-"""Small enough to stay in a cache from the one copy to the other."""
+PLACES: Final = 8
+"""Chunks that may be on their way: some are filled and some are read while words about others travel."""
+CHUNK_BYTES: Final = 2 << 20
+"""Words about a chunk cost as much as copying a quarter of it; much larger ones leave the cache between two copies."""
 
 
 class Sender(Protocol):
@@ -35,6 +35,10 @@ class Sender(Protocol):
     def give_back(self, place: int) -> None:
         """The other end has no use for that chunk any more; PeerError if it never got it."""
 
+    @property
+    def away(self) -> int:
+        """Chunks that were sealed and not given back."""
+
     def close(self) -> None:
         """Idempotent. What is still on its way may or may not arrive."""
 
@@ -50,22 +54,27 @@ class Receiver(Protocol):
 
 
 class Places:
-    """Which places of a sender are free. Shared by all channels."""
+    """Which places of a sender are free: what came back last, and is still in a cache, goes first."""
 
     def __init__(self, count: int) -> None:
-        self._free = list(range(count))
+        self._free = list(reversed(range(count)))
         self._away: set[int] = set()
+
+    @property
+    def away(self) -> int:
+        """Places that left and did not come back."""
+        return len(self._away)
 
     @property
     def next(self) -> int | None:
         """The place that is filled next."""
-        return self._free[0] if self._free else None
+        return self._free[-1] if self._free else None
 
     def seal(self, size: int, most: int) -> int:
         """The next place leaves."""
         if not self._free or not 0 < size <= most:
             raise LocalError(f"a chunk of {size} bytes, {len(self._free)} places of {most}")
-        place = self._free.pop(0)
+        place = self._free.pop()
         self._away.add(place)
         return place
 

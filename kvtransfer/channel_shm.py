@@ -58,6 +58,10 @@ class MemorySender:
     def give_back(self, place: int) -> None:
         self._places.give_back(place)
 
+    @property
+    def away(self) -> int:
+        return self._places.away
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)

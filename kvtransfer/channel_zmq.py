@@ -1,5 +1,7 @@
 """Chunks inside the frames of the mesh: works wherever a link does, encrypted where the link is."""
 
+import numpy as np
+
 from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check, checksum
 from protocol.errors import PeerError
 from protocol.messages import Parcel
@@ -13,19 +15,27 @@ class FrameSender:
 
     def __init__(self) -> None:
         self._places = Places(PLACES)
-        self._buffers = [memoryview(bytearray(CHUNK_BYTES)) for _ in range(PLACES)]
+        # One block that takes memory when it is first written, in huge pages where the system grants them.
+        self._memory = np.zeros(PLACES * CHUNK_BYTES, np.uint8).data
 
     def room(self) -> memoryview | None:
         place = self._places.next
-        return None if place is None else self._buffers[place]
+        return None if place is None else self._chunk(place, CHUNK_BYTES)
+
+    def _chunk(self, place: int, size: int) -> memoryview:
+        return self._memory[place * CHUNK_BYTES : place * CHUNK_BYTES + size]
 
     def seal(self, size: int) -> Parcel:
         place = self._places.seal(size, CHUNK_BYTES)
-        data = self._buffers[place][:size]
+        data = self._chunk(place, size)
         return Parcel(place, size, checksum(data), Tensor("uint8", (size,), data))
 
     def give_back(self, place: int) -> None:
         self._places.give_back(place)
+
+    @property
+    def away(self) -> int:
+        return self._places.away
 
     def close(self) -> None:
         """Nothing is held that others see."""

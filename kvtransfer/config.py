@@ -12,6 +12,11 @@ class HandoverConfig(BaseModel):
         256, ge=1, description="prompt tokens to compute below which nothing is handed over"
     )
     jobs: int = Field(8, ge=1, description="hand-overs of one verifier with one prefill node")
-    accept_seconds: float = Field(0.5, gt=0, description="an offer without an answer is withdrawn")
-    move_seconds: float = Field(5.0, gt=0, description="longest time without a new chunk")
+    queue: int = Field(
+        16384, ge=1, description="tokens that wait at a prefill node from which on it is not asked"
+    )
+    accept_seconds: float = Field(1.0, gt=0, description="an offer without an answer is withdrawn")
+    move_seconds: float = Field(
+        5.0, gt=0, description="longest time without a new chunk after the first"
+    )
     whole_seconds: float = Field(60.0, gt=0, description="longest time of a whole hand-over")

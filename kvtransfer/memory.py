@@ -77,6 +77,10 @@ def unpack(
 def _chunk(travelling: Layout, piece: Piece, data: memoryview) -> Pages:
     layout = packed(travelling, piece).layout
     whole = np.frombuffer(data, np.uint8)
-    sizes = [layer.slot_bytes * layout.page_size for layer in layout.layers]
-    assert len(whole) == sum(sizes), f"{len(whole)} bytes for a piece of {sum(sizes)}"
-    return Pages(layout, np.split(whole, np.cumsum(sizes)[:-1]))
+    parts, begin = [], 0
+    for layer in layout.layers:
+        end = begin + layer.slot_bytes * layout.page_size
+        parts.append(whole[begin:end])
+        begin = end
+    assert len(whole) == begin, f"{len(whole)} bytes for a piece of {begin}"
+    return Pages(layout, parts)

@@ -180,14 +180,12 @@ def _stretches(place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
     """(slot, count) of positions that lie in a row: over pages that follow each other, if the order lets them."""
     size, join = place.layout.page_size, place.layout.order == "slots"
     first, offset = divmod(start, size)
-    slot, count = place.pages[first] * size + offset, min(size - offset, end - start)
-    left = end - start - count
-    for page in place.pages[first + 1 : -(-end // size)]:
-        more = min(size, left)
-        left -= more
+    last = -(-end // size)  # pages behind this one are not needed
+    slot, count = place.pages[first] * size + offset, size - offset
+    for page in place.pages[first + 1 : last]:
         if join and page * size == slot + count:
-            count += more
+            count += size
         else:
             yield slot, count
-            slot, count = page * size, more
-    yield slot, count
+            slot, count = page * size, size
+    yield slot, count - (last * size - end)

@@ -3,75 +3,19 @@
     offered --KvAccept--> accepted --first chunk--> moving --last chunk--> taken
        any of them --time, KvAbort, end of the link, pages lost--> gone
 
-A *lease* is the right to fill pages of one request. Its epoch is never used again, so a chunk of an older lease finds
-none and is dropped; and it fills each layer from its begin on without gaps, so what is complete is one number. A lease
-that ends early leaves that number behind: only what is beyond it has to be computed.
+A lease that ends early leaves behind what is complete: only what is beyond it has to be computed.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 from itertools import count
-from typing import Final
 
 from kvtransfer.config import HandoverConfig
+from kvtransfer.givers import Giver, Givers
 from kvtransfer.layout import Difference, Layout, compatible, decode
-from kvtransfer.plan import piece_bytes, shared
+from kvtransfer.leases import Lease, State
+from kvtransfer.plan import shared
 from protocol.errors import PeerError
-from protocol.messages import (
-    AnyMessage,
-    KvAbort,
-    KvAccept,
-    KvChunk,
-    KvCredit,
-    KvOffer,
-    KvTaken,
-    Tokens,
-)
-
-REMEMBERED: Final = 32
-"""Prompts of a prefill node that it may still have in its pages."""
-
-
-class State(Enum):
-    OFFERED = "offered"
-    ACCEPTED = "accepted"
-    MOVING = "moving"
-
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """Positions [start, end) of a request are filled by the node at `link`. It is over at `until`."""
-
-    link: int
-    request: int
-    epoch: int
-    adapter: str
-    start: int
-    end: int
-    begun: float
-    until: float
-    state: State = State.OFFERED
-    travelling: Layout | None = None
-    channel: str = ""
-    hint: bytes = b""
-    filled: list[int] = field(default_factory=list)  # by layer: positions before it are there
-
-    @property
-    def complete(self) -> int:
-        """Positions before this one are there in all layers."""
-        return min(self.filled, default=self.start)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A prefill node as this side knows it."""
-
-    queued: int = 0  # tokens that wait there, as it said
-    prompts: deque[Tokens] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    places: list[int] = field(default_factory=list)  # to be given back
-    news: list[AnyMessage] = field(default_factory=list)
+from protocol.messages import AnyMessage, KvAbort, KvAccept, KvChunk, KvOffer, KvTaken, Tokens
 
 
 class Taking:
@@ -82,74 +26,55 @@ class Taking:
         self._layout = layout
         self._channels = tuple(channels)
         self._epochs = count(1)
-        self._nodes: dict[int, _Node] = {}
+        self.givers = Givers(config)
         self.leases: dict[int, Lease] = {}
 
     def __contains__(self, link: int) -> bool:
-        return link in self._nodes
+        return link in self.givers
 
-    def link_up(self, link: int) -> None:
-        self._nodes[link] = _Node()
+    def link_up(self, link: int, node_id: str = "") -> None:
+        self.givers.add(link, Giver(node_id, self._channels))
 
     def link_down(self, link: int) -> list[Lease]:
         """The leases that ended with it."""
-        self._nodes.pop(link, None)
+        self.givers.remove(link)
         return [self.leases.pop(each.request) for each in list(self._of(link))]
 
-    def heard(self, link: int, queued: int) -> None:
-        """A prefill node said how many tokens wait there."""
-        self._nodes[link].queued = queued
+    def heard(self, link: int, queued: int, *, draining: bool = False) -> None:
+        """A prefill node said how many tokens wait there, and whether it takes more."""
+        self.givers[link].queued = queued
+        self.givers[link].draining = draining
 
     # --- offering ---------------------------------------------------------------------------------
 
     def offer(
         self, request: int, tokens: Tokens, start: int, now: float, adapter: str = ""
-    ) -> bool:
-        """Whether some node is asked for positions [start, last) of a request whose pages reach that far.
+    ) -> Lease | None:
+        """Ask some node for positions [start, last) of a request whose pages reach that far; None: no node is asked.
 
         The last position stays here: what the target says of it is what the verifier judges by.
         """
         end = len(tokens) - 1
         if end - start < self._config.least or request in self.leases:
-            return False
-        link = self._node_for(tokens)
+            return None
+        link = self.givers.choose(tokens, self.leases)
         if link is None:
-            return False
+            return None
+        until = now + min(self._config.accept_seconds, self._config.whole_seconds)
+        giver, layout = self.givers[link], self._layout.of(adapter).encode()
         lease = Lease(
-            link,
-            request,
-            next(self._epochs),
-            adapter,
-            start,
-            end,
-            now,
-            now + self._config.accept_seconds,
+            link, giver.node_id, request, next(self._epochs), adapter, start, end, now, until
         )
         self.leases[request] = lease
-        node, layout = self._nodes[link], self._layout.of(adapter)
-        node.prompts.append(tokens)
-        node.news.append(
-            KvOffer(
-                request, lease.epoch, tokens, start, end, layout.encode(), self._channels, adapter
-            )
+        giver.prompts.append(tokens)
+        giver.news.append(
+            KvOffer(request, lease.epoch, tokens, start, end, layout, giver.channels, adapter)
         )
-        return True
-
-    def _node_for(self, tokens: Tokens) -> int | None:
-        """The node that has least to do until it has computed these tokens."""
-
-        def work(link: int) -> int:
-            node = self._nodes[link]
-            own = sum(lease.end - lease.complete for lease in self._of(link))
-            known = max((_common(tokens, prompt) for prompt in node.prompts), default=0)
-            return max(node.queued, own) + len(tokens) - known
-
-        free = [link for link in self._nodes if len(list(self._of(link))) < self._config.jobs]
-        return min(free, key=work, default=None)
+        return lease
 
     # --- what comes -------------------------------------------------------------------------------
 
-    def accepted(self, link: int, message: KvAccept, now: float) -> Lease | None:
+    def accepted(self, link: int, message: KvAccept) -> Lease | None:
         """The lease that will be filled; None if it is over. PeerError, and the lease goes, if it cannot be."""
         lease = self._live(link, message.request, message.epoch)
         if lease is None or lease.state is not State.OFFERED:
@@ -158,16 +83,22 @@ class Taking:
             theirs = decode(message.layout)
             if isinstance(found := compatible(self._layout.of(lease.adapter), theirs), Difference):
                 raise PeerError(f"pages of the prefill node do not fit: {found}")
-            if message.channel not in self._channels:
+            if message.channel not in self.givers[link].channels:
                 raise PeerError(f"channel {message.channel!r} was not offered")
         except PeerError as error:
-            self.drop(lease.request, str(error))
+            self.failed(lease, str(error))
             raise
         lease.travelling = shared(theirs, self._layout)
         lease.filled = [lease.start] * len(lease.travelling.layers)
         lease.channel, lease.hint = message.channel, message.hint
-        self._go_on(lease, State.ACCEPTED, now)
+        lease.state, lease.until = State.ACCEPTED, lease.begun + self._config.whole_seconds
         return lease
+
+    def unreachable(self, lease: Lease, reason: str) -> None:
+        """The channel that was agreed on leads nowhere: the next offers to this node do without it."""
+        giver = self.givers[lease.link]
+        giver.channels = tuple(name for name in giver.channels if name != lease.channel)
+        self.drop(lease.request, reason)
 
     def chunk(self, link: int, message: KvChunk) -> Lease | None:
         """The lease under which this chunk may be written now; None: it belongs to nobody any more.
@@ -175,31 +106,37 @@ class Taking:
         PeerError, and the lease goes, where it is not the next of its layers. Its place goes back in any case, with the
         next words to that node: so it must be read before those are said.
         """
-        if link in self._nodes:
-            self._nodes[link].places.append(message.parcel.place)
+        if link in self.givers:
+            self.givers[link].places.append(message.parcel.place)
         lease = self._live(link, message.request, message.epoch)
         if lease is None:
             return None
-        if not self._next(lease, message):
-            self.drop(lease.request, "a chunk came out of turn")
+        if not lease.continues(message):
+            self.failed(lease, "a chunk came out of turn")
             raise PeerError(f"chunk {message.piece} is not what comes next of {lease}")
         return lease
 
     def landed(self, lease: Lease, message: KvChunk, now: float) -> bool:
         """It was written. True: that was the last one, and the lease is over."""
-        piece = message.piece
-        lease.filled[piece.first : piece.end] = [piece.stop] * (piece.end - piece.first)
-        self._go_on(lease, State.MOVING, now)
+        lease.landed(message)
+        lease.state = State.MOVING
+        whole = lease.begun + self._config.whole_seconds
+        lease.until = min(now + self._config.move_seconds, whole)
         if lease.complete < lease.end:
             return False
         del self.leases[lease.request]
-        self._nodes[lease.link].news.append(KvTaken(lease.request, lease.epoch))
+        giver = self.givers[lease.link]
+        giver.news.append(KvTaken(lease.request, lease.epoch))
+        giver.succeeded()
         return True
 
     def aborted(self, link: int, message: KvAbort) -> Lease | None:
         """The other side gave up; nothing is answered."""
         lease = self._live(link, message.request, message.epoch)
-        return self.leases.pop(lease.request) if lease else None
+        if lease is None:
+            return None
+        self.givers[link].failed()
+        return self.leases.pop(lease.request)
 
     # --- what ends it -----------------------------------------------------------------------------
 
@@ -207,14 +144,19 @@ class Taking:
         """This side gives up, or the pages belong to somebody else from now on. Idempotent."""
         lease = self.leases.pop(request, None)
         if lease is not None:
-            self._nodes[lease.link].news.append(KvAbort(request, lease.epoch, reason))
+            self.givers[lease.link].news.append(KvAbort(request, lease.epoch, reason))
         return lease
+
+    def failed(self, lease: Lease, reason: str) -> None:
+        """As `drop`, where it is the other side's fault."""
+        self.givers[lease.link].failed()
+        self.drop(lease.request, reason)
 
     def tick(self, now: float) -> list[Lease]:
         """Leases whose time is over; they are gone."""
         late = [lease for lease in self.leases.values() if now >= lease.until]
         for lease in late:
-            self.drop(lease.request, f"{lease.state.value} for too long")
+            self.failed(lease, f"{lease.state.value} for too long")
         return late
 
     def deadline(self) -> float:
@@ -226,16 +168,11 @@ class Taking:
     @property
     def links(self) -> list[int]:
         """Nodes that must be told something."""
-        return [link for link, node in self._nodes.items() if node.news or node.places]
+        return [link for link in self.givers if self.givers[link].news or self.givers[link].places]
 
     def messages(self, link: int) -> list[AnyMessage]:
         """What this node must be told now; said once."""
-        node = self._nodes[link]
-        said, node.news = node.news, []
-        if node.places:
-            said.append(KvCredit(tuple(node.places)))
-            node.places = []
-        return said
+        return self.givers[link].messages()
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -245,26 +182,3 @@ class Taking:
     def _live(self, link: int, request: int, epoch: int) -> Lease | None:
         lease = self.leases.get(request)
         return lease if lease and (lease.link, lease.epoch) == (link, epoch) else None
-
-    def _next(self, lease: Lease, message: KvChunk) -> bool:
-        piece, layout = message.piece, lease.travelling
-        if layout is None or not piece.first < piece.end <= len(layout.layers):
-            return False
-        if not piece.start < piece.stop <= lease.end:
-            return False
-        layers = lease.filled[piece.first : piece.end]
-        fits = message.parcel.size == piece_bytes(layout, piece)
-        return fits and all(filled == piece.start for filled in layers)
-
-    def _go_on(self, lease: Lease, state: State, now: float) -> None:
-        lease.state = state
-        whole = lease.begun + self._config.whole_seconds
-        lease.until = min(now + self._config.move_seconds, whole)
-
-
-def _common(one: Tokens, other: Tokens) -> int:
-    """Tokens that both begin with."""
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most
-    return next(index for index in range(most) if one[index] != other[index])

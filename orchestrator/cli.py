@@ -41,6 +41,9 @@ Trust = Annotated[
 ]
 Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
 Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
+Prefill = Annotated[
+    int | None, typer.Option(help="Processes that compute long prompts for verifiers.")
+]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.")]
 Method = Annotated[str | None, typer.Option(help="Drafting method.")]
 DraftLength = Annotated[int | None, typer.Option(help="Draft tokens verified at most a round.")]
@@ -91,6 +94,7 @@ File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./d
         "up",
         "up --drafters 2 --method ngram --port 8001",
         "up --target ./llama --draft ./small-llama --detach",
+        "up --prefill 1 --verifiers 1 --drafters 2",
     )
 )
 def up(
@@ -107,6 +111,7 @@ def up(
     trust_remote_code: Trust = None,
     drafters: Drafters = None,
     verifiers: Verifiers = None,
+    prefill: Prefill = None,
     dtype: Dtype = None,
     method: Method = None,
     draft_length: DraftLength = None,
@@ -132,6 +137,7 @@ def up(
         "trust_remote_code": trust_remote_code,
         "drafters": drafters,
         "verifiers": verifiers,
+        "prefill": prefill,
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
@@ -167,7 +173,7 @@ def up(
 
 @app.command()
 def run(
-    role: Annotated[str, typer.Argument(help="front, verifier or drafter.")],
+    role: Annotated[str, typer.Argument(help="front, verifier, prefill or drafter.")],
     *,
     name: Annotated[str, typer.Option(help="What this node is called; else as its host.")] = "",
     bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",

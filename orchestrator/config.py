@@ -21,6 +21,7 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "node_id": "the launcher",
         "bind": "the launcher",
         "drafters": "the launcher",
+        "prefill": "the launcher",
         "model": "`target`",
         "drafts": "`method`",
         "dtype": "`dtype`",
@@ -84,6 +85,9 @@ class Config(BaseModel):
     )
     verifiers: int = Field(1, ge=1, le=64, description="verifier processes")
     drafters: int = Field(2, ge=0, le=256, description="drafter processes")
+    prefill: int = Field(
+        0, ge=0, le=64, description="prefill nodes: they compute long prompts for verifiers"
+    )
     dtype: Literal["float32", "bfloat16"] = Field(
         "bfloat16", description="of target and draft model"
     )

@@ -88,7 +88,7 @@ class Endpoint:
                 del self._lanes[lane.peer]
         return events
 
-    def _receive(self, peer: Peer, frames: Sequence[bytes], now: float) -> list[Event]:
+    def _receive(self, peer: Peer, frames: Frames, now: float) -> list[Event]:
         try:
             frame = self._codec.decode(frames)
         except PeerError:

@@ -25,8 +25,8 @@ class Mesh(Protocol):
     def send(self, peer: Peer, frames: Frames) -> bool:
         """Whether the transport took the message; False changes nothing."""
 
-    def drain(self) -> list[tuple[Peer, list[bytes]]]:
-        """All messages that are here now, in the order of their arrival a peer."""
+    def drain(self) -> Sequence[tuple[Peer, Frames]]:
+        """All messages that are here now, in the order of their arrival a peer; large frames may be views."""
 
     def wait(self, seconds: float) -> None:
         """Return when a message may be here, when woken, or after `seconds`."""

@@ -149,11 +149,11 @@ class ZmqMesh:
             raise
         return True
 
-    def drain(self) -> list[tuple[Peer, list[bytes]]]:
-        drained: list[tuple[Peer, list[bytes]]] = []
+    def drain(self) -> list[tuple[Peer, Frames]]:
+        drained: list[tuple[Peer, Frames]] = []
         if self._router is not None:
             for identity, *frames in _messages(self._router):
-                drained.append((identity, frames))
+                drained.append((bytes(identity), frames))
         for peer, dealer in self._dealers.items():
             drained.extend((peer, frames) for frames in _messages(dealer))
         return drained
@@ -216,14 +216,14 @@ def _send(socket: "zmq.Socket[bytes]", frames: Frames) -> None:
     socket.send(frames[-1], _NOBLOCK, copy=copy)
 
 
-def _messages(socket: "zmq.Socket[bytes]") -> Sequence[list[bytes]]:
+def _messages(socket: "zmq.Socket[bytes]") -> Sequence[list[bytes | memoryview]]:
     """What is here now: asking for events first spares an exception a call, a frame's own `more` an option a part."""
-    messages: list[list[bytes]] = []
+    messages: list[list[bytes | memoryview]] = []
     while len(messages) < _FEW and int(socket.getsockopt(_EVENTS)) & _READABLE:
         frame = socket.recv(_NOBLOCK, copy=False)
-        parts = [frame.bytes]
+        parts: list[bytes | memoryview] = [frame.bytes]
         while frame.more:
             frame = socket.recv(_NOBLOCK, copy=False)
-            parts.append(frame.bytes)
+            parts.append(frame.bytes if len(frame) < _COPIED else frame.buffer)
         messages.append(parts)
     return messages

@@ -1,7 +1,7 @@
 """A verifier with the real engine and its drafters in one thread, over the in-process mesh: for tests of outputs."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from protocol.endpoint import Endpoint
 from protocol.link import Identity, LinkUp, Received
 from protocol.local_mesh import LocalNetwork
 from protocol.messages import (
+    AnyMessage,
     Done,
     Emit,
     Ending,
@@ -35,6 +36,7 @@ from protocol.messages import (
 )
 from protocol.process import Peers
 from tests import identities
+from tests.prefill import prefill_node, supply
 from verifier.acceptance import make
 from verifier.admission import Admission
 from verifier.compiler import DirectCompiler
@@ -44,6 +46,7 @@ from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planners import PLANNERS
+from verifier.prefill import PrefillNode
 from verifier.reading import capture, projection
 from verifier.text import StreamDetokenizer, load_tokenizer
 from verifier.worker import EngineWorker
@@ -66,7 +69,8 @@ class Answer:
 class Cluster:
     """Turns are taken one after the other, so a run is as deterministic as its arithmetic.
 
-    `ticks` of simulated time pass a turn: patience and link times do not depend on the machine.
+    `ticks` of simulated time pass a turn: patience and link times do not depend on the machine. `prefill` are the page
+    sizes of prefill nodes by their names.
     """
 
     def __init__(
@@ -84,6 +88,8 @@ class Cluster:
         implementation: Implementation = "auto",
         features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
         overlap: bool = True,
+        planner: str = PlannerConfig().name,
+        prefill: Mapping[str, int] | None = None,
         **settings: Any,
     ) -> None:
         self._numbers = count(1)
@@ -95,22 +101,21 @@ class Cluster:
         context = min(model.positions, pages * page_size)
         config = VerifierConfig(
             model=target,
-            planner=PlannerConfig(draft_length=draft_length, overlap=overlap),
+            planner=PlannerConfig(name=planner, draft_length=draft_length, overlap=overlap),
             features=features,
             rule=rule,
             **settings,
             scheduler=SchedulerConfig(max_chunk=max_chunk, max_running=max_running),
         )
-        self.engine = Engine.load(
-            target,
-            EngineConfig(
-                pages=pages,
-                page_size=page_size,
-                max_context=context,
-                dtype=dtype,
-                implementation=implementation,
-            ),
+        self.config = config
+        self._engine_config = EngineConfig(
+            pages=pages,
+            page_size=page_size,
+            max_context=context,
+            dtype=dtype,
+            implementation=implementation,
         )
+        self.engine = Engine.load(target, self._engine_config)
         rows = capture(self.engine, features, projection(features))
         identity = Identity(
             "verifier",
@@ -129,6 +134,7 @@ class Cluster:
                 PLANNERS[config.planner.name](config.planner),
                 lambda: StreamDetokenizer(tokenizer),
                 hidden=Hidden(rows, rows.row_bytes, features.recent) if rows else None,
+                supply=supply(self.engine, config),
             )
         )
         self.verifier = VerifierNode(
@@ -144,7 +150,11 @@ class Cluster:
         self.drafters: dict[str, DrafterNode] = {}
         for node_id in self.configs:
             self.start(node_id)
-        self.verifier.command(Peers(tuple(self.configs)))
+        self.prefill: dict[str, PrefillNode] = {}
+        self._prefill_pages = dict(prefill or {})
+        for node_id in self._prefill_pages:
+            self.start_prefill(node_id)
+        self.verifier.command(Peers((*self.configs, *self._prefill_pages)))
         self._front_link: int | None = None
         self._answers: dict[int, Answer] = {}
 
@@ -168,10 +178,20 @@ class Cluster:
             DrafterCore(config, proposer), endpoint, proposer, self._clock
         )
 
+    def start_prefill(self, node_id: str, kept: FeaturesConfig | None = None) -> None:
+        """A new prefill process at its address, with as much memory as the verifier; it keeps its rows, or these."""
+        size, config = self._prefill_pages[node_id], self._engine_config
+        pages = config.pages * config.page_size // size
+        engine = Engine.load(self.config.model, replace(config, page_size=size, pages=pages))
+        features = self.config.features if kept is None else kept
+        capture(engine, features, projection(features))
+        endpoint = self._endpoint(node_id, Identity("prefill", node_id))
+        self.prefill[node_id] = prefill_node(engine, self.config, endpoint, self._clock)
+
     def kill(self, node_id: str) -> None:
-        """The drafter is gone without a word."""
+        """The drafter or prefill node is gone without a word."""
         self.network.kill(node_id)
-        del self.drafters[node_id]
+        (self.drafters if node_id in self.drafters else self.prefill).pop(node_id)
 
     def turn(self) -> Iterator[Emit | Done | Refuse]:
         """Everybody takes a turn; yields what the front door hears."""
@@ -187,18 +207,25 @@ class Cluster:
         self.verifier.turn()
         for drafter in list(self.drafters.values()):
             drafter.turn()
+        for node in list(self.prefill.values()):
+            node.turn()
 
     def connect(self) -> None:
         """Turn until every link is up."""
         for _ in range(TURNS):
-            if self._front_link and len(self.core.drafting.roster) == len(self.drafters):
+            drafters, prefill = len(self.core.drafting.roster), len(self.core.handover)
+            if self._front_link and (drafters, prefill) == (len(self.drafters), len(self.prefill)):
                 return
             list(self.turn())
         raise AssertionError("links did not come up")
 
     def submit(self, *submits: Submit) -> None:
+        self.say(*submits)
+
+    def say(self, *messages: AnyMessage) -> None:
+        """What the front door tells the verifier."""
         assert self._front_link is not None
-        assert self.front.send(self._front_link, submits, self.now)
+        assert self.front.send(self._front_link, messages, self.now)
 
     def begin(
         self,

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.pages import PagePool
+from kvtransfer.channels import CHANNELS
+from kvtransfer.ends import Arrivals
+from kvtransfer.taking import Taking
 from protocol.endpoint import Endpoint
 from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
@@ -23,6 +26,7 @@ from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
 from verifier.exactness import faults, planner
 from verifier.grammar import Grammars, bridge
+from verifier.handover import Supply
 from verifier.hidden import Hidden
 from verifier.keeping import Keeper
 from verifier.lending import Loan
@@ -65,8 +69,8 @@ def _profile(config: VerifierConfig) -> None:
 def serve(config: VerifierConfig, control: Control, node: VerifierNode, asked: Tells) -> None:
     """Until drained or stopped."""
     control.on_command(node.endpoint.mesh.wake)
-    if config.drafters:
-        control.put(Peers(config.drafters))
+    if peers := (*config.drafters, *config.prefill):
+        control.put(Peers(peers))
     announce(
         "ready",
         node_id=config.node_id,
@@ -92,6 +96,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     """A verifier on ZeroMQ with the real engine, ready to take turns."""
     from engine.constants import Constants  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from engine.features import made_by  # noqa: PLC0415
+    from verifier.handing import layout_of, pages_of  # noqa: PLC0415
     from verifier.loading import load  # noqa: PLC0415
     from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
@@ -107,6 +112,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     plan, machine = planner(config), hardware()
     traces = Traces() if config.planner.trace else None
     table = config.planner.budget.table or place(config, weights, machine)
+    layout = layout_of(loaded.target, weights)
     core = VerifierCore(
         config,
         Admission(longest, vocabulary, frozenset(model.eos_ids), config.rule),
@@ -116,6 +122,10 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
         traces=traces,
         loan=Loan(weights, constants.length, constants.read) if constants else None,
+        supply=Supply(
+            Taking(config.handover, layout, tuple(CHANNELS)),
+            Arrivals(pages_of(loaded.target, layout)),
+        ),
     )
     identity = Identity(
         role="verifier",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from kvtransfer.config import HandoverConfig
 from protocol.config import HealthConfig, LinkConfig, MeshConfig
 
 
@@ -214,6 +215,7 @@ class VerifierConfig(BaseModel):
     )
     model: Path = Field(description="folder with config, safetensors and tokenizer")
     drafters: tuple[str, ...] = Field((), description="mesh addresses of drafters")
+    prefill: tuple[str, ...] = Field((), description="mesh addresses of prefill nodes")
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     rule: str = Field("match", description="a name in the table of acceptance rules")
     slice: int = Field(
@@ -236,6 +238,7 @@ class VerifierConfig(BaseModel):
     features: FeaturesConfig = FeaturesConfig()
     planner: PlannerConfig = PlannerConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
+    handover: HandoverConfig = HandoverConfig()
     otlp_traces_endpoint: str = Field("", description="where traces are sent")
     drain_seconds: float = Field(10.0, gt=0, description="a drain is cut short after this")
     health: HealthConfig = HealthConfig()

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from engine.pages import PagePool
+from kvtransfer.layout import Layout
+from kvtransfer.taking import Taking
 from protocol.link import Event, LinkDown, LinkUp, Received, Rejected
 from protocol.messages import (
     Abort,
@@ -32,6 +34,7 @@ from verifier.drafting import Drafting
 from verifier.emissions import emissions, last_words
 from verifier.exactness import asked
 from verifier.generation import Generation
+from verifier.handover import Handover, NoMemory, Supply
 from verifier.hidden import Hidden
 from verifier.lending import Lending, Loan
 from verifier.matcher import Compiled, Unchecked
@@ -45,7 +48,8 @@ from verifier.traces import Traces
 class VerifierCore:
     """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice.
 
-    `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint.
+    `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint;
+    `supply` takes prompts that prefill nodes compute.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class VerifierCore:
         hidden: Hidden | None = None,
         traces: Traces | None = None,
         loan: Loan | None = None,
+        supply: Supply | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
@@ -73,6 +78,8 @@ class VerifierCore:
         self.lending = Lending(loan)
         self._lossy = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
+        supply = supply or Supply(Taking(config.handover, Layout((), 1), ()), NoMemory())
+        self.handover = Handover(supply, pool, self.drafting, self.record)
         self.fronts: set[int] = set()
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self.draining = False
@@ -91,26 +98,41 @@ class VerifierCore:
     def handle(self, event: Event, now: float) -> None:
         """Take one event of a link; never raises for what a peer did."""
         match event:
-            case LinkUp(role="drafter"):
-                self.drafting.link_up(event)
-            case LinkUp(role="fetcher"):
-                self.lending.link_up(event.link)
             case LinkUp():
-                self.fronts.add(event.link)
-            case LinkDown(link=link) if link in self.drafting.roster:
-                self.drafting.link_down(link, self._generations.values())
-            case LinkDown(link=link) if link in self.lending:
-                self.lending.link_down(link)
+                self._link_up(event)
             case LinkDown():
-                self._front_down(event.link, now)
-            case Received():
-                hear = (
-                    self._hear_drafter if event.link in self.drafting.roster else self._hear_front
-                )
+                self._link_down(event.link, now)
+            case Received(link=link):
+                hear = self._hear_front
+                if link in self.drafting.roster:
+                    hear = self._hear_drafter
+                elif link in self.handover:
+                    hear = self._hear_prefill
                 for message in event.messages:
-                    hear(event.link, message, now)
+                    hear(link, message, now)
             case Rejected():
                 self.counters["links_rejected"] += 1
+
+    def _link_up(self, up: LinkUp) -> None:
+        match up.role:
+            case "drafter":
+                self.drafting.link_up(up)
+            case "prefill":
+                self.handover.link_up(up)
+            case "fetcher":
+                self.lending.link_up(up.link)
+            case _:
+                self.fronts.add(up.link)
+
+    def _link_down(self, link: int, now: float) -> None:
+        if link in self.drafting.roster:
+            self.drafting.link_down(link, self._generations.values())
+        elif link in self.lending:
+            self.lending.link_down(link)
+        elif link in self.handover:
+            self.handover.link_down(link, now)
+        else:
+            self._front_down(link, now)
 
     def _hear_drafter(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
@@ -122,6 +144,10 @@ class VerifierCore:
                 self.drafting.heard(link, message, self._generations.values(), now)
             case _:
                 self.counters["messages_unexpected"] += 1
+
+    def _hear_prefill(self, link: int, message: AnyMessage, now: float) -> None:
+        if not self.handover.hear(link, message, now):
+            self.counters["messages_unexpected"] += 1
 
     def _hear_front(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
@@ -192,12 +218,15 @@ class VerifierCore:
         """What the next forward computes; None when there is nothing, or when a tail is worth waiting for."""
         for generation in [each for each in self._generations.values() if now >= each.deadline]:
             self._end(generation, "abort", now, "deadline")
+        self.handover.tick(now)
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         self.drafting.wake(self.scheduler.running)
         left_out = self.drafting.pace.left_out(self.scheduler.running)
         if self.drafting.pace.waits(self.scheduler.running, left_out, now):
             return None
-        step = self.scheduler.plan(left_out)
+        step = self.scheduler.plan(left_out, lambda each: self.handover.ask(each, now))
+        for generation in self.scheduler.preempted:
+            self.handover.drop(generation, "its pages are needed elsewhere", now)
         if step is None:
             self._ended = None
         elif self._traces is not None:
@@ -282,6 +311,7 @@ class VerifierCore:
         if self._traces is not None:
             self._traces.ended(generation)
         self.drafting.unbind(generation, reason)
+        self.handover.drop(generation, reason, now)
         self.scheduler.remove(generation)
         self._outbox.forget(generation.front, generation.id)
         del self._generations[generation.id]
@@ -298,18 +328,26 @@ class VerifierCore:
             return self.drafting.messages(link)
         if link in self.lending:
             return self.lending.messages(link)
+        if link in self.handover:
+            return self.handover.messages(link)
         return self._outbox.take(link, emissions)
 
     @property
     def links_with_news(self) -> list[int]:
         """Links that must be told something."""
-        return self._outbox.links + self.drafting.outbox.links + self.lending.links
+        others = (self.drafting.outbox.links, self.lending.links, self.handover.links)
+        return [*self._outbox.links, *(link for links in others for link in links)]
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""
         return self.record.ledger.facts(
-            self.scheduler, self.drafting, self.counters, self._planner.errors
+            self.scheduler, self.drafting, self.counters, self._planner.errors, len(self.handover)
         )
+
+    @property
+    def reports(self) -> list[Report]:
+        """What drafters and prefill nodes said of themselves."""
+        return self.drafting.reports + self.handover.reports
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat("draining" if self.draining else "ready", len(self._generations))
@@ -321,7 +359,8 @@ class VerifierCore:
 
     def deadline(self, now: float) -> float:
         """When `plan` must be called next even if nothing arrives."""
-        times = [self.drafting.pace.patient_until or float("inf")]
+        pace = self.drafting.pace
+        times = [pace.patient_until or float("inf"), self.handover.deadline()]
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.pages import PagedSequence
+from kvtransfer.leases import Lease
 from protocol.messages import Scored, Submit
 from protocol.spans import Context
 from verifier.commit import Output
@@ -35,7 +36,8 @@ class Binding:
 class Generation:
     """`line` is prompt + committed output; its last token is the anchor, whose target KV is not written yet.
 
-    `sequence` is None while the choice waits (or was preempted and waits again).
+    `sequence` is None while the choice waits (or was preempted and waits again). While it has a `lease` a prefill node
+    fills its pages, and it takes part in no step.
     """
 
     id: int
@@ -46,6 +48,7 @@ class Generation:
     output: Output
     line: list[int]
     sequence: PagedSequence | None = None
+    lease: Lease | None = None
     binding: Binding | None = None
     epoch: int = 0
     waits: Waits = field(default_factory=Waits)

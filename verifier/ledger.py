@@ -18,6 +18,9 @@ from verifier.step import Round
 
 ENDS: Final = ("stop", "length", "error", "abort")
 UNANSWERED: Final = ("error", "abort")
+HANDED: Final = ("taken", "refused", "aborted", "late", "fault", "link", "dropped")
+"""How a hand-over ended: all of it is here; the prefill node would not, or gave up; nothing came in time; what came
+cannot be; the link is over; the choice ended, or lost its pages."""
 
 
 class Ledger:
@@ -51,6 +54,10 @@ class Ledger:
         self._prefix_hits = 0
         self._ended: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
+        self._handed: Counter[str] = Counter()  # hand-overs by how they ended
+        self._handed_tokens = 0
+        self._handed_bytes = 0
+        self._handover = Distribution()
         self._first_token = Distribution()
         self._between = Distribution()
         self._whole = Distribution()
@@ -94,6 +101,16 @@ class Ledger:
             self._first_token.observe(part.now - generation.arrived)
         else:
             self._between.observe(part.now - generation.last)
+
+    def handed(self, outcome: str, tokens: int, seconds: float) -> None:
+        """A hand-over ended; so many positions need not be computed here."""
+        self._handed[outcome] += 1
+        self._handed_tokens += tokens
+        self._handover.observe(seconds)
+
+    def arrived(self, size: int) -> None:
+        """So many bytes of a hand-over were written."""
+        self._handed_bytes += size
 
     def step(self, tokens: int, seconds: float) -> None:
         self._steps += 1
@@ -140,6 +157,7 @@ class Ledger:
         drafting: Drafting,
         counters: Mapping[str, int],
         errors: Mapping[str, float],
+        prefill_nodes: int = 0,
     ) -> Facts:
         pool, roster = scheduler.pool, drafting.roster
         by_drafter = {each.node_id: 0 for each in roster}
@@ -176,6 +194,9 @@ class Ledger:
                 "prompt_tokens": one(self._prompt_tokens),
                 "prefix_queries": one(self._prefix_queries),
                 "prefix_hits": one(self._prefix_hits),
+                "handovers": dict.fromkeys(HANDED, 0) | self._handed,
+                "handed_tokens": one(self._handed_tokens),
+                "handed_bytes": one(self._handed_bytes),
                 "preemptions": one(scheduler.preemptions),
                 "requests_ended": dict.fromkeys(ENDS, 0) | self._ended,
                 "requests_refused": dict(self._refused),
@@ -192,6 +213,7 @@ class Ledger:
                 "pages_free": level(pool.free),
                 "pages_used": level(1 - pool.free / pool.pages),
                 "drafters": level(len(roster)),
+                "prefill_nodes": level(prefill_nodes),
                 "bound": {name: float(count) for name, count in bound.items()},
                 "promptness": {each.node_id: each.prompt for each in roster},
             },
@@ -204,6 +226,7 @@ class Ledger:
                 "decode_seconds": self._decode.histogram(),
                 "inference_seconds": self._inference.histogram(),
                 "per_token_seconds": self._per_token.histogram(),
+                "handover_seconds": self._handover.histogram(),
                 "step_seconds": self._step_seconds.histogram(),
                 "step_tokens": self._step_tokens.histogram(),
                 "request_prompt_tokens": self._prompts.histogram(),

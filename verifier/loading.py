@@ -15,9 +15,13 @@ from verifier.reading import FeatureRows, capture, projection
 
 
 class Loaded(NamedTuple):
-    """The target, what is known of it, and what reads its hidden states, if anything does."""
+    """The target, what is known of it, and what reads its hidden states, if anything does.
+
+    `engine` runs its forwards; `target` has the memory.
+    """
 
     engine: PacedEngine
+    target: Engine
     model: ModelConfig
     pages: int
     longest: int
@@ -50,4 +54,4 @@ def load(config: VerifierConfig) -> Loaded:
     rows = capture(target, config.features, kept)
     engine = PacedEngine(target, config.threads)
     engine.warm_up()
-    return Loaded(engine, model, pages, longest, rows, fingerprint(config.model))
+    return Loaded(engine, target, model, pages, longest, rows, fingerprint(config.model))

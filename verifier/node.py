@@ -102,9 +102,7 @@ class VerifierNode:
 
     def _tell(self, now: float) -> None:
         """For those who watch, after everybody who waits was told."""
-        self._reporter.turn(
-            self.core.fronts, now, self.core.facts, lambda: self.core.drafting.reports
-        )
+        self._reporter.turn(self.core.fronts, now, self.core.facts, lambda: self.core.reports)
         if self._keeper is not None:
             self._keeper.turn(now)
         if self.core.record.spans:

@@ -6,6 +6,7 @@ The core tells it of everything that happens to choices; a request that is not t
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kvtransfer.leases import Lease
 from protocol import attributes
 from protocol.spans import Context, Place, Recorder, Span, Value
 from verifier.generation import Generation
@@ -48,6 +49,19 @@ class Record:
         for generation in preempted:
             generation.queued = now
             generation.preemptions += 1
+
+    def handed(self, generation: Generation, lease: Lease, outcome: str, now: float) -> None:
+        """A prefill node does not fill the pages of this choice any more."""
+        self.ledger.handed(outcome, lease.complete - lease.start, now - lease.begun)
+        if generation.context is not None:
+            about: dict[str, Value] = {
+                attributes.PREFILL_NODE: lease.giver,
+                attributes.END: outcome,
+                attributes.EPOCH: lease.epoch,
+                attributes.HANDED_TOKENS: lease.complete - lease.start,
+                attributes.CHANNEL: lease.channel,
+            }
+            self._add(generation, attributes.HANDOVER, lease.begun, now, about)
 
     def committed(self, generation: Generation, part: Round) -> None:
         """A verdict was committed."""

@@ -28,7 +28,7 @@ SHORT_STEP: Final = 0.001
 """Seconds: ways that are short beside it all are equal."""
 
 REPORT_BYTES: Final = 4096
-"""A report that is longer than any drafter of ours makes is not passed on."""
+"""A report that is longer than any node of ours makes is not passed on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +111,13 @@ class Waits:
         return min((time for time, _ in self.until.values() if time > now), default=NEVER)
 
 
+def passed_on(report: Report, node_id: str, role: str) -> Report | None:
+    """What others are told of it: as that of the node it came from, if it is no longer than it may be."""
+    if len(msgpack.encode(report)) > REPORT_BYTES:
+        return None
+    return structs.replace(report, node_id=node_id, role=role)
+
+
 class Roster:
     """All live drafters, in the order in which they came."""
 
@@ -149,8 +156,8 @@ class Roster:
             drafter.draining = message.state == "draining"
             drafter.others = max(0, message.load - drafter.bound)
             drafter.trip.heard(message, now)
-        elif len(msgpack.encode(message)) <= REPORT_BYTES:
-            drafter.report = structs.replace(message, node_id=drafter.node_id, role="drafter")
+        elif (report := passed_on(message, drafter.node_id, "drafter")) is not None:
+            drafter.report = report
 
     def choose(self, length: int, waits: Waits, now: float) -> Drafter | None:
         """The drafter from which a request of `length` tokens may hope for most now; of equals, the oldest."""

@@ -5,7 +5,7 @@ line that are not computed yet, then drafts", so a prompt's last chunk, a window
 choice that lost its pages comes back through the same door: its line is computed again.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,6 +53,10 @@ class Chunking:
             self.tokens = min(max(self.tokens, more), self.config.max_chunk)
 
 
+def computed_here(_generation: Generation) -> None:
+    """Nobody else is asked to compute what an admitted choice lacks."""
+
+
 class Scheduler:
     """Waiting and running choices over one pool of pages."""
 
@@ -96,21 +100,27 @@ class Scheduler:
             if generation in queue:
                 queue.remove(generation)
 
-    def plan(self, left_out: Collection[int] = ()) -> Step | None:
-        """The next forward, with its pages reserved; None when there is nothing to compute.
+    def plan(
+        self,
+        left_out: Collection[int] = (),
+        hand_over: Callable[[Generation], None] = computed_here,
+    ) -> Step | None:
+        """The next forward, with its pages reserved; None when there is nothing to compute here.
 
-        Choices of these numbers sit it out if they decode, unless nothing else can be computed.
+        Choices of these numbers sit it out if they decode, unless nothing else can be computed. `hand_over` hears of
+        each choice that is admitted, and may give it a lease: then it holds pages, and waits.
         """
         self.admitted.clear()
         self.preempted.clear()
-        self._admit()
+        self._admit(hand_over)
         works = self._works(left_out) or (self._works(()) if left_out else {})
         rows = tuple(works[each.id] for each in self.running if each.id in works)
         return Step(rows) if rows else None
 
     def _works(self, left_out: Collection[int]) -> dict[int, Work]:
-        decoding = [each for each in self.running if each.todo == 1 and each.id not in left_out]
-        prompts = [each for each in self.running if each.todo > 1]
+        here = [each for each in self.running if each.lease is None]
+        decoding = [each for each in here if each.todo == 1 and each.id not in left_out]
+        prompts = [each for each in here if each.todo > 1]
         least = LEAST_CHUNK if prompts else 0  # so that many decoding rows never starve a prompt
         budget = max(least, self.chunking.tokens - len(decoding))
         waiting = sum(each.todo for each in prompts)
@@ -143,7 +153,7 @@ class Scheduler:
         ]
         return self._planner.lengths(candidates, budget, beside)
 
-    def _admit(self) -> None:
+    def _admit(self, hand_over: Callable[[Generation], None]) -> None:
         while len(self.running) < self._config.max_running:
             generation = next((each for each in self.waiting if each.ready), None)
             if generation is None or not self._fits(generation):
@@ -155,6 +165,7 @@ class Scheduler:
             self.waiting.remove(generation)
             self.running.append(generation)
             self.admitted.append(generation)
+            hand_over(generation)
 
     def _fits(self, generation: Generation) -> bool:
         """Beside what those that run still need; a choice that is alone always fits (its limits were checked)."""

@@ -79,7 +79,7 @@ class TwoMeshes:
         mesh, name = self._split(peer)
         return mesh.send(name, frames)
 
-    def drain(self) -> list[tuple[Peer, list[bytes]]]:
+    def drain(self) -> list[tuple[Peer, Frames]]:
         meshes: Sequence[tuple[bool, Mesh]] = ((True, self._within), (False, self._world))
         return [
             ((inside, peer), frames) for inside, mesh in meshes for peer, frames in mesh.drain()

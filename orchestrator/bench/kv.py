@@ -80,10 +80,10 @@ def measure(tokens: int, runs: int) -> KvFigures:
 def moved(channel: str, tokens: int, runs: int) -> Moved:
     """One channel, in turn with a copy and with a bare stream."""
     with ExitStack() as stack:
-        taker = Taker(stack.enter_context(process("giver", peers="kv_peers")), channel, tokens)
-        stack.callback(taker.close)
         stream = Stream(stack.enter_context(process("stream", CHUNK_BYTES, peers="kv_peers")))
         stack.callback(stream.close)
+        taker = Taker(stack.enter_context(process("giver", peers="kv_peers")), channel, tokens)
+        stack.callback(taker.close)
         size = layout().slot_bytes * (tokens - 1)
         chunks = -(-size // CHUNK_BYTES)
         source, target = (np.ones(size, np.uint8) for _ in range(2))
@@ -155,7 +155,7 @@ class Taker:
     def _hear(self, link: int, message: object) -> None:
         match message:
             case KvAccept():
-                lease = self._taking.accepted(link, message, monotonic())
+                lease = self._taking.accepted(link, message)
                 assert lease is not None
                 self._arrivals.open(lease)
             case KvChunk():

@@ -6,14 +6,14 @@ from itertools import count
 from time import monotonic
 from typing import Final
 
-import numpy as np
 import zmq
 
+from engine.memory import zeros
 from kvtransfer.channel import CHUNK_BYTES
 from kvtransfer.channels import CHANNELS
 from kvtransfer.config import HandoverConfig
 from kvtransfer.ends import Deliveries
-from kvtransfer.giving import Giving
+from kvtransfer.giving import Giving, Job
 from kvtransfer.layout import Layout, decode
 from kvtransfer.memory import Bytes, Pages
 from protocol.config import LinkConfig
@@ -26,7 +26,9 @@ from protocol.zmq_mesh import ZmqMesh
 def pages_of(layout: Layout, pages: int) -> tuple[Pages, list[Bytes]]:
     """So many pages, touched once so that the machine has them."""
     sizes = [pages * layout.page_size * layer.slot_bytes for layer in layout.layers]
-    memory = [np.ones(size, np.uint8) for size in sizes]
+    memory = [zeros(size) for size in sizes]
+    for each in memory:
+        each[:] = 1
     return Pages(layout, memory), memory
 
 
@@ -55,9 +57,12 @@ class Giver:
             case _:
                 pass
 
+    def _pages_of(self, job: Job) -> range:
+        return self._held[job.offer.request]
+
     def send(self, endpoint: Endpoint, link: int) -> None:
         """Chunks while there are places and the link takes them."""
-        chunks = self._deliveries.chunks(self._giving, link, self._held, monotonic())
+        chunks = self._deliveries.chunks(self._giving, link, self._pages_of, monotonic())
         while endpoint.writable(link) and (chunk := next(chunks, None)):
             endpoint.send(link, [chunk], monotonic())
 

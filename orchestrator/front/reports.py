@@ -1,13 +1,14 @@
 """What nodes reported of themselves, as far as the front door knows. Pure.
 
-A verifier says in one frame what it counted and what its drafters told it. A node that several links tell of is listed
-once, by its newest report: that only ever grows until the node is a new process.
+A verifier says in one frame what it counted and what its drafters and prefill nodes told it. A node that several links
+tell of is listed once, by its newest report: that only ever grows until the node is a new process.
 """
 
 from collections.abc import Iterable, Iterator
 
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Member
+from orchestrator.roles import HELPERS
 from protocol.facts import level, one, under
 from protocol.link import Event, LinkDown, LinkUp, Received
 from protocol.messages import Facts, Fingerprint, Report
@@ -34,8 +35,8 @@ class Reports:
                             self._take(event.link, message)
 
     def _take(self, link: int, report: Report) -> None:
-        """A verifier's own, or that of a drafter after it."""
-        if report.role == "drafter":
+        """A verifier's own, or that of one that helps it, after it."""
+        if report.role in HELPERS:
             self._by_link.setdefault(link, []).append(report)
         elif (report.role, report.node_id) == ("verifier", self._verifiers[link]):
             self._by_link[link] = [report]

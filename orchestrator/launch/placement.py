@@ -1,4 +1,4 @@
-"""What a service asks of Ray: one bundle for each verifier and drafter. Pure."""
+"""What a service asks of Ray: one bundle for each verifier, prefill node and drafter. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ def placed(child: Child) -> bool:
 
 def bundle(child: Child, config: RayConfig) -> Bundle:
     """What one process needs."""
-    verifier = child.role == "verifier"
+    verifier = isinstance(child.config, VerifierConfig)
     cpus = config.verifier_cpus if verifier else config.drafter_cpus
     gpus = config.verifier_gpus if verifier else config.drafter_gpus
     return {"CPU": float(cpus), **({"GPU": float(gpus)} if gpus else {})}

@@ -11,16 +11,22 @@ from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import LIGHT, Share, shares
 from protocol.config import HealthConfig
+from orchestrator.roles import HELPERS
 from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {
     "front": "orchestrator.front",
     "verifier": "verifier",
+    "prefill": "verifier.prefill",
     "drafter": "drafter",
 }
 """Roles in the order in which they are stopped: who asks goes before who answers."""
 
-DIALS: Final[Mapping[str, str]] = {"front": "verifier", "verifier": "drafter"}
+DIALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "front": ("verifier",),
+    "verifier": ("drafter", "prefill"),
+}
+"""Whom a role dials. Whoever answers says its role, so one list of addresses is enough."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class Child:
 
     @property
     def essential(self) -> bool:
-        """Whether the service cannot begin without it: drafts are only ever a gain."""
-        return self.role != "drafter"
+        """Whether the service cannot begin without it."""
+        return self.role not in HELPERS
 
 
 ALONE: Final = Share()
@@ -74,8 +80,12 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
     return [
         Child(front, "front", {**dealt["front"].environment, **secrets}),
         *(
-            _verifier(config, number, target, dealt["verifier"])
+            _verifier(config, "verifier", number, target, dealt["verifier"])
             for number in range(config.verifiers)
+        ),
+        *(
+            _verifier(config, "prefill", number, target, dealt["prefill"])
+            for number in range(config.prefill)
         ),
         *(
             drafter(config, number, target, draft, dealt["drafter"])
@@ -92,7 +102,14 @@ def spare(config: Config, target: Path, draft: Path | None, cores: int) -> Spare
 
 def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
     wanted = _wanted_threads(config)
-    return shares(cores, config.verifiers, config.drafters, config.method, wanted=wanted)
+    return shares(
+        cores,
+        config.verifiers,
+        config.drafters,
+        config.method,
+        wanted=wanted,
+        prefill=config.prefill,
+    )
 
 
 @dataclass(frozen=True)
@@ -110,29 +127,38 @@ def alone(
 ) -> Child:
     """The one process of a role that has all the cores here; `models` are the folders of target and draft model."""
     target, draft = models
-    counts = {"verifiers": 1, "drafters": int(role == "drafter")}
+    counts = {
+        "verifiers": 1,
+        "prefill": int(role == "prefill"),
+        "drafters": int(role == "drafter"),
+    }
     whole = config if role == "front" else config.model_copy(update=counts)
     child = next(each for each in children(whole, target, draft, cores) if each.role == role)
     wanted = _wanted_threads(config).get(role)
+    share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
     if role == "drafter" and config.method not in LIGHT:
-        share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
         child = drafter(whole, 0, target, draft, share["verifier"])
+    if role == "prefill":
+        child = _verifier(whole, role, 0, target, share["verifier"])
     changed: dict[str, object] = {"node_id": place.name}
     if place.bind and "bind" in type(child.config).model_fields:
         changed["bind"] = place.bind
     if role in DIALS:
-        changed[f"{DIALS[role]}s"] = place.dials
+        changed[f"{DIALS[role][0]}s"] = place.dials
     return replace(child, config=child.config.model_copy(update=changed))
 
 
-def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
+def _verifier(config: Config, role: str, number: int, target: Path, share: Share) -> Child:
+    """A verifier of a service, or a prefill node: they have the same model and settings."""
     planner = config.verifier.planner.model_copy(
         update={"draft_length": config.window, "overlap": config.overlap}
     )
     part = config.verifier.model_copy(
         update={
-            "node_id": f"verifier-{number}",
-            "health": _beside(config.verifier.health, number),
+            "node_id": f"{role}-{number}",
+            "health": _beside(
+                config.verifier.health, number + (config.verifiers if role == "prefill" else 0)
+            ),
             "model": target,
             "trust_remote_code": config.trust_remote_code,
             "dtype": config.dtype,
@@ -144,7 +170,7 @@ def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, "verifier", share.environment)
+    return Child(part, role, share.environment)
 
 
 def _drafts(config: Config) -> DraftsConfig:
@@ -187,6 +213,7 @@ def _beside(health: HealthConfig, number: int) -> HealthConfig:
 def _wanted_threads(config: Config) -> Mapping[str, int]:
     parts: Mapping[str, VerifierConfig | DrafterConfig] = {
         "verifier": config.verifier,
+        "prefill": config.verifier,
         "drafter": config.drafter,
     }
     return {

@@ -147,16 +147,16 @@ class Supervisor:
         return [
             action
             for member in self.members.values()
-            if DIALS.get(member.child.role) == role and member.alive
+            if role in DIALS.get(member.child.role, ()) and member.alive
             for action in self._peers_for(member)
         ]
 
     def _peers_for(self, member: Member) -> list[Action]:
-        dialled = DIALS.get(member.child.role)
+        dialled = DIALS.get(member.child.role, ())
         peers = [
             each.address
             for each in self.members.values()
-            if each.child.role == dialled and each.announced
+            if each.child.role in dialled and each.announced
         ]
         peers += [each.address for each in self.guests.values() if each.role == dialled]
         return [Tell(member.child.name, {"peers": peers})]

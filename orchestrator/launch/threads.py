@@ -30,17 +30,21 @@ def shares(
     drafters: int,
     method: str,
     wanted: Mapping[str, int] | None = None,
+    *,
+    prefill: int = 0,
 ) -> Mapping[str, Share]:
     """A share for each role; `wanted` holds numbers of threads that the user insists on."""
     computing = drafters if method not in LIGHT else 0
-    each = max(1, cores // (verifiers + computing))
+    each = max(1, cores // (verifiers + prefill + computing))
     numbers = {
-        "verifier": max(1, (cores - computing * each) // verifiers),
+        "verifier": max(1, (cores - (prefill + computing) * each) // verifiers),
+        **({"prefill": each} if prefill else {}),
         "drafter": each if computing else 1,
         "front": 1,
     }
-    numbers |= wanted or {}
-    crowded = numbers["verifier"] * verifiers + numbers["drafter"] * computing > cores
+    numbers |= {role: count for role, count in (wanted or {}).items() if role in numbers}
+    counts = {"verifier": verifiers, "prefill": prefill, "drafter": computing}
+    crowded = sum(numbers.get(role, 0) * count for role, count in counts.items()) > cores
     return {role: Share(count, _environment(count, crowded)) for role, count in numbers.items()}
 
 

@@ -16,13 +16,13 @@ from protocol.config import MeshConfig
 from protocol.errors import LocalError
 from protocol.keys import KeyRing
 from protocol.local_mesh import LocalNetwork
-from protocol.mesh import Mesh, Peer
+from protocol.mesh import Frames, Mesh, Peer
 from protocol.zmq_mesh import ZmqMesh
 
 PATIENCE = 10.0
 """Seconds after which a message that should have come is missed."""
 
-Arrived = tuple[Peer, list[bytes]]
+Arrived = tuple[Peer, Frames]
 
 
 @dataclass
@@ -144,7 +144,7 @@ def test_diallers_are_told_apart_and_each_gets_its_own_answer(world: World) -> N
     arrived = receive(answerer, 4)
     assert len({back for back, _ in arrived}) == 4
     for back, [name] in arrived:
-        deliver(answerer, back, b"you are", name)
+        deliver(answerer, back, b"you are", bytes(name))
     answers = [receive(dialler, 1)[0][1] for dialler in diallers]
     assert answers == [[b"you are", b"%d" % number] for number in range(4)]
 
@@ -192,7 +192,7 @@ def test_a_dialler_finds_the_node_that_comes_back_at_the_same_address(world: Wor
         assert time.monotonic() < deadline, "nothing came"
         dialler.send(peer, [b"hello again"])
         again.wait(0.02)
-        arrived = again.drain()
+        arrived = list(again.drain())
     assert arrived[0][1] == [b"hello again"]
 
 

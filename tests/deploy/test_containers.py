@@ -45,7 +45,7 @@ def test_containers_of_the_compose_file_dial_each_other() -> None:
         check(name, Place("here", given["bind"], tuple(given["dial"] or ())))
         binds[name] = given["bind"].rpartition(":")[2]
         assert set(service["networks"]) <= COMPOSE["networks"].keys()
-    for asks, asked in DIALS.items():
+    for asks, (asked, *_) in DIALS.items():
         (dialled,) = parsed(COMPOSE["services"][asks]["command"])["dial"]
         assert dialled == f"tcp://{asked}:{binds[asked]}"
     assert COMPOSE["services"]["front"]["ports"] == ["127.0.0.1:8000:8000"]

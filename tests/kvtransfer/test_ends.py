@@ -51,14 +51,13 @@ class Pair:
         job = self.giving.offered(1, offer, 0.0)
         accept = self.deliveries.accept(job)
         assert isinstance(accept, KvAccept)
-        lease = self.taking.accepted(1, accept, 0.0)
+        lease = self.taking.accepted(1, accept)
         assert lease is not None
         self.arrivals.open(lease)
         self.giving.computed(job, LENGTH)
 
     def sent(self) -> list[KvChunk]:
-        held = dict.fromkeys((1, 2), self.tables[0])
-        return list(self.deliveries.chunks(self.giving, 1, held, 0.0))
+        return list(self.deliveries.chunks(self.giving, 1, lambda _job: self.tables[0], 0.0))
 
     def take(self, chunk: KvChunk) -> bool:
         lease = self.taking.chunk(1, chunk)

@@ -18,8 +18,9 @@ from kvtransfer.channel import PLACES, Places
 from kvtransfer.config import HandoverConfig
 from kvtransfer.giving import Giving, Job
 from kvtransfer.layout import Layer, Layout
+from kvtransfer.leases import Lease, State
 from kvtransfer.plan import piece_bytes
-from kvtransfer.taking import Lease, State, Taking
+from kvtransfer.taking import Taking
 from protocol.errors import PeerError
 from protocol.messages import (
     AnyMessage,
@@ -128,7 +129,7 @@ class Verifier:
     def hear(self, node: Node, message: AnyMessage, now: float) -> None:
         match message:
             case KvAccept():
-                self.taking.accepted(node.link, message, now)
+                self.taking.accepted(node.link, message)
             case KvChunk():
                 lease = self.taking.chunk(node.link, message)
                 if lease is not None:
@@ -259,8 +260,13 @@ class History(RuleBasedStateMachine):
     @invariant()
     def every_state_ends_some_time(self) -> None:
         for lease in self.verifier.taking.leases.values():
-            bound = CONFIG.accept_seconds if lease.state is State.OFFERED else CONFIG.move_seconds
-            assert lease.until <= min(self.now + bound, lease.begun + CONFIG.whole_seconds)
+            bounds = {
+                State.OFFERED: CONFIG.accept_seconds,
+                State.ACCEPTED: CONFIG.whole_seconds,
+                State.MOVING: CONFIG.move_seconds,
+            }
+            most = min(self.now + bounds[lease.state], lease.begun + CONFIG.whole_seconds)
+            assert lease.until <= most
         for node in self.nodes:
             for job in node.giving.jobs.values():
                 assert job.until <= job.begun + CONFIG.whole_seconds
@@ -448,7 +454,7 @@ def test_a_verifier_looks_at_the_layout_too() -> None:
     verifier, _ = offered()
     theirs = structs.replace(LAYOUT, rope="theta 3").encode()
     with pytest.raises(PeerError, match="rope:  here, theta 3 there"):
-        verifier.taking.accepted(1, KvAccept(1, 1, "zmq", b"", theirs), 0.0)
+        verifier.taking.accepted(1, KvAccept(1, 1, "zmq", b"", theirs))
     assert not verifier.taking.leases
 
 

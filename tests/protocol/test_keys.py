@@ -53,7 +53,7 @@ def doors() -> Iterator[Doors]:
         mesh.close()
 
 
-def heard(answerer: ZmqMesh, dialler: ZmqMesh, peer: Peer, frames: Frames) -> list[bytes] | None:
+def heard(answerer: ZmqMesh, dialler: ZmqMesh, peer: Peer, frames: Frames) -> Frames | None:
     """What arrives of a message that is said until it is taken; None if nothing does before somebody complains."""
     deadline = time.monotonic() + PATIENCE
     sent = False

@@ -15,7 +15,7 @@ from verifier.node import VerifierNode
 
 if TYPE_CHECKING:
     from tests.sim.places import Place
-    from tests.sim.roles import DrafterPlace, VerifierPlace
+    from tests.sim.roles import DrafterPlace, PrefillPlace, VerifierPlace
     from tests.sim.world import World
 
 LATEST_COPY: Final = 0.7
@@ -35,6 +35,10 @@ def brew(world: World) -> None:
         moments = [rng.choice(moments[:2]) for _ in moments]
     for moment in moments:
         world.at(moment, partial(_happen, world, rng.choice(kinds)))
+    if scenario.prefill and scenario.mode is not Mode.CALM:
+        for _ in range(rng.randint(0, 6)):
+            moment = rng.uniform(0.02, 0.9 * scenario.storm)
+            world.at(moment, partial(_happen, world, rng.choice(_OF_PREFILL)))
 
 
 def _happen(world: World, kind: Callable[[World], None]) -> None:
@@ -54,7 +58,8 @@ def cover(world: World, place: Place) -> None:
         core = place.node.core
         found += Counter({f"unbound: {why}": n for why, n in core.drafting.unbindings.items()})
         found["preempted"] = core.scheduler.preemptions
-        for name in ("plain_rounds", "refused_by_drafters", "stale_rows", "requests_ended"):
+        names = ("plain_rounds", "refused_by_drafters", "stale_rows", "requests_ended", "handovers")
+        for name in names:
             for why, count in core.facts().counters[name].items():
                 found[f"{name.replace('_', ' ')}: {why}"] += count
     world.covered += found
@@ -69,7 +74,7 @@ def heal(world: World) -> None:
         if not place.alive and not place.gone:
             place.start()
     for verifier in world.verifiers.values():
-        verifier.dial(tuple(world.drafters))
+        verifier.dial((*world.drafters, *world.prefill))
 
 
 def _clear_caches(world: World, address: str) -> None:
@@ -86,6 +91,25 @@ def _disturb_speculation(world: World) -> None:
     if world.drafters:
         one, other = rng.choice(list(world.verifiers)), rng.choice(list(world.drafters))
         _disturb(world, *((one, other) if rng.random() < 0.5 else (other, one)))
+
+
+def _disturb_handover(world: World) -> None:
+    """Something happens to the messages between a verifier and a prefill node, one way or both."""
+    rng = world.rng
+    one, other = rng.choice(list(world.verifiers)), rng.choice(list(world.prefill))
+    _disturb(world, *((one, other) if rng.random() < 0.5 else (other, one)))
+
+
+def _give_up(world: World) -> None:
+    """A prefill node will not go on with a prompt; its verifier is told."""
+    place = _some_prefill(world)
+    if place is not None and place.core.prompts:
+        prompt = world.rng.choice(list(place.core.prompts.values()))
+        job = prompt.job
+        world.note(f"{place.address} gives up request {job.offer.request}")
+        place.core._notes[job.link].append(place.core._giving.drop(job, "planned"))
+        place.core._forget(job, "aborted")
+        place.busy()
 
 
 def _disturb_anything(world: World) -> None:
@@ -130,6 +154,11 @@ def _disturb(world: World, source: str | None, target: str | None) -> None:
 
 def _some_drafter(world: World) -> DrafterPlace | None:
     living = [place for place in world.drafters.values() if place.alive]
+    return world.rng.choice(living) if living else None
+
+
+def _some_prefill(world: World) -> PrefillPlace | None:
+    living = [place for place in world.prefill.values() if place.alive]
     return world.rng.choice(living) if living else None
 
 
@@ -186,7 +215,7 @@ def _return(world: World, place: Place, *, queued: bool) -> None:
 
 def _spare(world: World, place: Place) -> bool:
     """Whether the story can go on without this place."""
-    if place.address in world.drafters:
+    if place.address in world.drafters or place.address in world.prefill:
         return True
     kin = [*(world.verifiers if place.address in world.verifiers else world.fronts).values()]
     return sum(not each.gone for each in kin) > 1
@@ -232,6 +261,13 @@ def _move_back(world: World, verifier: VerifierPlace, address: str) -> None:
         verifier.dial((*verifier.peers, address))
 
 
+_OF_PREFILL: Final[tuple[Callable[[World], None], ...]] = (
+    *[_disturb_handover] * 3,
+    *[_give_up] * 3,
+    partial(_freeze, pick=_some_prefill),
+    partial(_crash, pick=_some_prefill),
+    partial(_drain, pick=_some_prefill),
+)
 _KINDS: Final[dict[Mode, tuple[Callable[[World], None], ...]]] = {
     Mode.CALM: (_doze,),
     Mode.GENTLE: (

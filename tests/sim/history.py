@@ -8,7 +8,8 @@ from tests.sim.asks import Ask, State
 from tests.sim.breach import Breach, holds
 from tests.sim.faults import LATEST_COPY, brew, cover
 from tests.sim.liar import Liar
-from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
+from tests.sim.prefill_rules import rest
+from tests.sim.roles import DrafterPlace, FrontPlace, PrefillPlace, VerifierPlace
 from tests.sim.scenario import BEAT, Mode, probe
 from tests.sim.trace import told
 from tests.sim.verifier_rules import check_pages
@@ -57,6 +58,7 @@ class History:
         for place in world.places:
             cover(world, place)
         world.covered[f"{len(world.verifiers)} verifiers x {len(world.drafters)} drafters"] += 1
+        world.covered[f"{len(world.prefill)} prefill nodes"] += 1
         world.covered[f"mode {world.scenario.mode}"] += 1
         asks = [ask for front in world.fronts.values() for ask in front.asks]
         return Summary(
@@ -91,10 +93,11 @@ class History:
         drafters = [each for each in world.drafters.values() if not each.gone]
         fronts = [each for each in world.fronts.values() if not each.gone]
         verifiers = [each for each in world.verifiers.values() if not each.gone]
-        others: list[DrafterPlace | FrontPlace] = [*drafters, *fronts]
+        prefill = [each for each in world.prefill.values() if not each.gone]
+        others: list[DrafterPlace | PrefillPlace | FrontPlace] = [*drafters, *prefill, *fronts]
         if not all(each.alive and not each.core.draining for each in verifiers):
             return False
-        both: list[VerifierPlace | DrafterPlace | FrontPlace] = [*verifiers, *others]
+        both: list[VerifierPlace | DrafterPlace | PrefillPlace | FrontPlace] = [*verifiers, *others]
         ends = {each.address: each.endpoint._links for each in both if each.alive}
         whole = all(
             link in ends.get(str(lane.peer), {})
@@ -182,6 +185,13 @@ class History:
                 holds(len(drafter.core) == 0, drafter.address, "keeps mirrors")
                 holds(not drafter.core._hungry, drafter.address, "is hungry for nobody")
                 holds(not drafter.core._outbox.links, drafter.address, "has something left to say")
+        for prefill in world.prefill.values():
+            if prefill.alive:
+                rest(prefill)
+        self._rest_links()
+
+    def _rest_links(self) -> None:
+        world = self.world
         for place in world.places:
             if place.node is None:
                 continue

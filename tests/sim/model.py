@@ -4,12 +4,17 @@ A *state* is one number for one sequence of tokens. The worker computes states t
 what the core believes about a request never reaches a draw except through the pages that it names.
 """
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from engine.masses import Ids, Mass, Numbers
+from kvtransfer.layout import Layer, Layout
+from kvtransfer.memory import Pages
 from protocol.messages import Sampling, Submit
 from protocol.tensor import Tensor
 from tests.sim.breach import Breach
@@ -171,7 +176,7 @@ class _Certain(NamedTuple):
 
 
 class HashWorker:
-    """Runs steps: one slot for each position of each page holds the state that was computed there.
+    """Runs steps: one slot for each position of each page holds the state that was computed there, twice.
 
     `elapse` is told how many tokens a forward has; `watch` sees every step before it runs.
     """
@@ -189,7 +194,8 @@ class HashWorker:
         self._rule = rule
         self._chain = chain
         self._page_size = page_size
-        self._slots = [[0] * page_size for _ in range(pages)]
+        self._slots = array("Q", bytes(8 * pages * page_size))  # what the target reads
+        self._beside = array("Q", bytes(8 * pages * page_size))  # what drafters are sent
         self._elapse = elapse
         self._watch = watch
 
@@ -201,12 +207,25 @@ class HashWorker:
             self._write(row)
         return [self._judge(row) for row in step.rows]
 
+    @property
+    def pages(self) -> Pages:
+        """Its memory, as it is handed over: two layers, of which the second is for drafters."""
+        layers = (
+            Layer("target", "int64", 1, 1, 0, 1, 1),
+            Layer("features", "int64", 1, 1, 0, 1, 1),
+        )
+        memory = [np.frombuffer(each, np.uint8) for each in (self._slots, self._beside)]
+        return Pages(Layout(layers, self._page_size), memory)
+
     def rows(self, spans: Sequence[Span]) -> list[Tensor]:
         """The states in these places of the pages, as drafters that want hidden states are sent them."""
         tensors = []
         for span in spans:
             states = [
-                self._slots[span.pages[position // self._page_size]][position % self._page_size]
+                self._beside[
+                    span.pages[position // self._page_size] * self._page_size
+                    + position % self._page_size
+                ]
                 for position in range(span.start, span.end)
             ]
             data = b"".join(state.to_bytes(ROW_BYTES, "little") for state in states)
@@ -223,12 +242,13 @@ class HashWorker:
         for position, token in enumerate(row.tokens, row.start):
             state = self._chain.after(state, token)
             page, slot = divmod(position, self._page_size)
-            self._slots[row.pages[page]][slot] = state
+            place = row.pages[page] * self._page_size + slot
+            self._slots[place] = self._beside[place] = state
 
     def _line(self, row: Work, end: int) -> list[int]:
         states: list[int] = []
         for page in row.pages[: -(-end // self._page_size)]:
-            states += self._slots[page]
+            states += self._slots[page * self._page_size : (page + 1) * self._page_size]
         return states[:end]
 
     def _test(self, row: Work, states: Sequence[int], rule: Entry) -> Verdict:

@@ -131,6 +131,10 @@ class Place:
     def queued(self) -> int:
         return self._mesh.inner.queued if self._mesh else 0
 
+    def busy(self) -> None:
+        """Something happened to it from outside: it has a reason to take a turn."""
+        self._busy = True
+
     def due(self) -> float:
         """When this node has a reason to take a turn."""
         if self.node is None or self._mesh is None:

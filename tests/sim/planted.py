@@ -12,6 +12,8 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - gap without a new dial: nothing behind a gap is read, so silence ends the link, later.
 - close after open: both wait only behind a closed window, and then the epoch of the close fences it.
 - drained drafter chosen: it refuses by itself.
+- abort unheard: time ends the lease too.
+- prefix hits not told: the next forward tells of them, or the verifier computes them itself.
 - no early acknowledgements: the next heartbeat acknowledges too.
 """
 
@@ -20,12 +22,13 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from tests.sim.edits import Fault, applied
+from tests.sim.faults_of_handover import HANDOVER
 from tests.sim.faults_of_links import LINKS
 from tests.sim.faults_of_serving import SERVING
 from tests.sim.faults_of_speculation import SPECULATION
 from tests.sim.history import History
 
-PLANTED: Final[Mapping[str, Fault]] = {**SPECULATION, **LINKS, **SERVING}
+PLANTED: Final[Mapping[str, Fault]] = {**SPECULATION, **LINKS, **SERVING, **HANDOVER}
 
 
 def planted(name: str) -> AbstractContextManager[None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from drafter.core import DrafterCore
 from drafter.node import DrafterNode
 from engine.pages import PagePool
+from kvtransfer.ends import Arrivals, Deliveries
+from kvtransfer.giving import Giving
+from kvtransfer.taking import Taking
 from protocol.endpoint import Endpoint
 from protocol.link import Identity
 from protocol.messages import Limits
@@ -18,24 +21,30 @@ from tests.sim.liar import Liar
 from tests.sim.model import END, ROW_BYTES, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import STATES, HashProposer
-from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature
+from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature, PrefillSketch
 from tests.sim.watch import WatchedDrafting
 from verifier.acceptance import RULES
 from verifier.admission import Admission
 from verifier.config import VerifierConfig
 from verifier.core import VerifierCore
 from verifier.exactness import asked
+from verifier.handover import Supply
 from verifier.hidden import Hidden
 from verifier.node import VerifierNode
 from verifier.planners import PLANNERS
+from verifier.prefill import PrefillNode
+from verifier.prefill_core import PrefillCore
 from verifier.step import Step
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
+CHANNELS: Final = ("zmq",)
+"""What a channel beside the mesh carries is not lost, late or twice: only this one is as bad as the network."""
+
 
 class VerifierPlace(Place):
-    """A verifier over the hash model. `peers` are the drafters it is told to dial.
+    """A verifier over the hash model. `peers` are the drafters and prefill nodes it is told to dial.
 
     `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked,
     `last_id` the newest request when it began to drain.
@@ -48,7 +57,7 @@ class VerifierPlace(Place):
     def __init__(self, world: World, address: str, config: VerifierConfig) -> None:
         super().__init__(address, world.network, world.sent)
         self.config = config
-        self.peers = tuple(world.scenario.drafters)
+        self.peers = (*world.scenario.drafters, *world.scenario.prefill)
         self.decoding: dict[int, int] = {}
         self.tails: dict[int, tuple[float, ...]] = {}
         self.last_id: int | None = None
@@ -60,18 +69,6 @@ class VerifierPlace(Place):
         vocabulary = world.chain.vocabulary
         planner = PLANNERS[config.planner.name](config.planner)
         pool = PagePool(world.scenario.pages, config.page_size)
-        self.core = VerifierCore(
-            config,
-            Admission(CONTEXT, vocabulary, frozenset({END})),
-            pool,
-            planner,
-            ToyDetokenizer,
-        )
-        slices = asked(config)
-        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, self.clock, slices)
-        self.core.drafting = self.drafting
-        self.tails.clear()
-        self.last_id = None
         worker = HashWorker(
             world.chain,
             pool.pages,
@@ -80,6 +77,20 @@ class VerifierPlace(Place):
             self._steps,
             rule=RULES[config.rule],
         )
+        pages = worker.pages
+        self.core = VerifierCore(
+            config,
+            Admission(CONTEXT, vocabulary, frozenset({END})),
+            pool,
+            planner,
+            ToyDetokenizer,
+            supply=Supply(Taking(config.handover, pages.layout, CHANNELS), Arrivals(pages)),
+        )
+        slices = asked(config)
+        self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, self.clock, slices)
+        self.core.drafting = self.core.handover._drafting = self.drafting
+        self.tails.clear()
+        self.last_id = None
         self.drafting.hidden = Hidden(
             worker.rows, ROW_BYTES, config.features.recent, frame_bytes=7 * ROW_BYTES
         )
@@ -97,10 +108,49 @@ class VerifierPlace(Place):
         self._world.watch_step(self, step)
 
     def dial(self, peers: tuple[str, ...]) -> None:
-        """From now on these are its drafters."""
+        """From now on these are its drafters and prefill nodes."""
         self.peers = peers
         if self.node is not None:
             self.node.command(Peers(peers))
+
+
+class PrefillPlace(Place):
+    """A prefill node over the hash model."""
+
+    core: PrefillCore
+    deliveries: Deliveries
+    endpoint: Endpoint
+
+    def __init__(self, world: World, address: str, sketch: PrefillSketch) -> None:
+        super().__init__(address, world.network, world.sent)
+        self.sketch = sketch
+        self.skew = world.some_clock()
+        self._world = world
+
+    def clock(self) -> float:
+        """Time as this machine tells it."""
+        return self._world.clock() + self.skew
+
+    def build(self, mesh: SimMesh) -> Node:
+        world, sketch = self._world, self.sketch
+        pool = PagePool(sketch.pages, sketch.page_size)
+        worker = HashWorker(
+            world.chain, pool.pages, pool.page_size, world.forward, lambda _step: None
+        )
+        pages = worker.pages
+        self.deliveries = Deliveries(pages)
+        config = next(iter(world.scenario.verifiers.values()))
+        self.core = PrefillCore(
+            config.scheduler,
+            Giving(config.handover, pages.layout, CHANNELS, sketch.piece),
+            self.deliveries,
+            pool,
+            context=CONTEXT,
+            vocabulary=world.chain.vocabulary,
+        )
+        identity = Identity("prefill", self.address)
+        self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
+        return PrefillNode(self.core, self.endpoint, worker, self.clock)
 
 
 class DrafterPlace(Place):

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from drafter.config import DrafterConfig
+from kvtransfer.config import HandoverConfig
 from protocol.config import LinkConfig
 from protocol.messages import Ending, Sampling, Submit
 from tests.sim.asks import Ask
@@ -58,12 +59,22 @@ class FrontSketch:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefillSketch:
+    """One prefill node. `piece` is how many bytes a chunk has at most: one position of one layer is 8."""
+
+    page_size: int
+    pages: int
+    piece: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """All that is fixed before the first turn. `storm` is when faults end; `room`: no submission finds a full house."""
 
     mode: Mode
     verifiers: Mapping[str, VerifierConfig]
     drafters: Mapping[str, DrafterSketch]
+    prefill: Mapping[str, PrefillSketch]
     fronts: Mapping[str, FrontSketch]
     links: Mapping[str, LinkConfig]
     vocabulary: int
@@ -74,7 +85,7 @@ class Scenario:
 
     @property
     def addresses(self) -> list[str]:
-        return [*self.verifiers, *self.drafters, *self.fronts]
+        return [*self.verifiers, *self.drafters, *self.prefill, *self.fronts]
 
 
 NAMES: Final = ("fixed",) * len(PLANNERS) + tuple(PLANNERS)
@@ -96,13 +107,16 @@ def invent(rng: random.Random) -> Scenario:
     page_size = rng.choice((2, 4, 8))
     pages = CONTEXT // page_size * rng.choice((1, 1, 1, 2, 4)) + rng.randint(0, 3)
     config = _verifier(rng, page_size)
-    # Nothing is drawn for these three: seeds stay what they were.
+    # Nothing is drawn for these from the common source: seeds stay what they were.
     rule = ("match", "ratio", "block", "threshold")[pages % 4]
     drawn = round(1e6 * storm)
     named = config.planner.model_copy(
         update={"name": NAMES[drawn % len(NAMES)], "halves": ("auto", "always")[drawn // 8 % 2]}
     )
-    config = config.model_copy(update={"rule": rule, "planner": named})
+    aside = random.Random(f"prefill {storm}")
+    prefill = _prefill(aside)
+    handover = _handover(aside) if prefill else config.handover
+    config = config.model_copy(update={"rule": rule, "planner": named, "handover": handover})
     frames = rng.choice((2, 3, 8, 64))
     links = {
         address: LinkConfig(beat=BEAT, silence=rng.choice((0.9, 0.9, 1.8)), window_frames=frames)
@@ -115,11 +129,16 @@ def invent(rng: random.Random) -> Scenario:
         for address, each in links.items():
             silence = 0.9 if address == hasty else 1.8
             links[address] = each.model_copy(update={"silence": silence})
+    patient = max(each.silence for each in links.values())
+    links |= {
+        address: LinkConfig(beat=BEAT, silence=patient, window_frames=frames) for address in prefill
+    }
     prompts = [tuple(rng.randrange(letters) for _ in range(rng.randint(1, 20))) for _ in range(3)]
     return Scenario(
         mode=mode,
         verifiers=dict.fromkeys(verifiers, config),
         drafters={address: _drafter(rng, address) for address in drafters},
+        prefill=prefill,
         fronts={
             address: _front(rng, _asks(rng, vocabulary, prompts, config, storm))
             for address in fronts
@@ -147,6 +166,27 @@ def _verifier(rng: random.Random, page_size: int) -> VerifierConfig:
             max_waiting=rng.choice((9, 80, 80, 80)),
             max_chunk=rng.choice((16, 16, 32, 128)),
         ),
+    )
+
+
+def _prefill(rng: random.Random) -> dict[str, PrefillSketch]:
+    """In a third of all histories there are some."""
+    found = {}
+    for index in range(rng.choices((0, 1, 2), (4, 1, 1))[0]):
+        size = rng.choice((2, 4, 8))
+        pages = CONTEXT // size * rng.choice((1, 1, 4))
+        found[f"prefill-{index}"] = PrefillSketch(size, pages, rng.choice((8, 24, 64, 400)))
+    return found
+
+
+def _handover(rng: random.Random) -> HandoverConfig:
+    return HandoverConfig(
+        least=rng.choice((1, 1, 2, 6)),
+        jobs=rng.choice((1, 2, 8)),
+        queue=rng.choice((8, 64)),
+        accept_seconds=rng.choice((0.05, 0.5, 0.5)),
+        move_seconds=rng.choice((0.05, 0.5, 0.5)),
+        whole_seconds=rng.choice((0.2, 3.0, 3.0)),
     )
 
 

@@ -78,6 +78,26 @@ STORIES: Final = {
         "orchestrator.test_front_core",
         "test_a_client_that_leaves_is_told_to_the_verifier_once",
     ),
+    "chunk of an older lease taken": (
+        "kvtransfer.test_handover",
+        "test_a_late_chunk_of_an_older_lease_is_dropped_and_its_place_goes_back",
+    ),
+    "chunk out of turn taken": (
+        "verifier.test_handover",
+        "test_a_chunk_out_of_turn_ends_it",
+    ),
+    "lease outlives its pages": (
+        "verifier.test_handover",
+        "test_a_choice_that_loses_its_pages_wants_no_more_of_them",
+    ),
+    "lease outlives its link": (
+        "verifier.test_handover",
+        "test_a_prefill_node_that_is_gone_leaves_the_rest_to_us",
+    ),
+    "prompt outlives its link": (
+        "verifier.test_prefill_core",
+        "test_a_verifier_that_is_gone_leaves_nothing",
+    ),
 }
 """By the name of the fault: a module below `tests`, and a test in it."""
 

@@ -9,6 +9,7 @@ from protocol.link import Dialler
 from tests.sim.asks import ENDED_WITHIN
 from tests.sim.breach import holds
 from tests.sim.link_rules import check_quiet
+from tests.sim.prefill_rules import check_leases
 from tests.sim.proposer import law_of
 from verifier.acceptance import RULES
 from verifier.generation import Generation
@@ -24,15 +25,19 @@ def watch_step(world: World, place: VerifierPlace, step: Step) -> None:
     """Before a step runs: its rows are the lines they claim to be, and no guess stands where it was not drafted."""
     core = place.core
     generations = core._generations
-    place.decoding = {
-        each.id: len(each.output.tokens) for each in core.scheduler.running if each.todo == 1
-    }
     rows = {row.request: row for row in step.rows}
+    sat = core.drafting.pace.halves._sat - rows.keys()
+    place.decoding = {
+        each.id: len(each.output.tokens)
+        for each in core.scheduler.running
+        if each.todo == 1 and each.id not in sat
+    }
     holds(len(rows) == len(step.rows), place.address, "two rows for one request")
     holds(place.decoding.keys() <= rows.keys(), place.address, "left out of a step", rows.keys())
     for row in step.rows:
         generation = generations[row.request]
         assert generation.sequence is not None
+        holds(generation.lease is None, place.address, row.request, "computes what others compute")
         final, guesses = (
             row.tokens[: len(row.tokens) - row.drafts],
             row.tokens[len(row.tokens) - row.drafts :],
@@ -78,6 +83,7 @@ def check_verifier(world: World, place: VerifierPlace, *, ran: bool) -> None:
     if core.draining and place.last_id is None:
         place.last_id = core._last_id
     holds(place.last_id in {None, core._last_id}, place.address, "drains and takes requests")
+    check_leases(place)
     if ran:
         _grown(place)
         check_pages(place)

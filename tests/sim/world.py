@@ -16,7 +16,8 @@ from tests.sim.drafter_rules import check_drafter
 from tests.sim.link_rules import check_links
 from tests.sim.model import Chain
 from tests.sim.places import FOREVER, Place
-from tests.sim.roles import DrafterPlace, FrontPlace, VerifierPlace
+from tests.sim.prefill_rules import check_prefill
+from tests.sim.roles import DrafterPlace, FrontPlace, PrefillPlace, VerifierPlace
 from tests.sim.scenario import ROOMY, Nature, Scenario, invent
 from tests.sim.trace import Entry
 from tests.sim.verifier_rules import check_verifier, watch_step
@@ -57,6 +58,10 @@ class World:
             address: DrafterPlace(self, address, sketch)
             for address, sketch in self.scenario.drafters.items()
         }
+        self.prefill = {
+            address: PrefillPlace(self, address, sketch)
+            for address, sketch in self.scenario.prefill.items()
+        }
         self.fronts = {
             address: FrontPlace(self, address, sketch)
             for address, sketch in self.scenario.fronts.items()
@@ -64,6 +69,7 @@ class World:
         self.places: list[Place] = [
             *self.verifiers.values(),
             *self.drafters.values(),
+            *self.prefill.values(),
             *self.fronts.values(),
         ]
         for drafter in self.drafters.values():
@@ -179,6 +185,8 @@ class World:
             check_verifier(self, place, ran=ran)
         elif isinstance(place, DrafterPlace) and place.honest:
             check_drafter(self, place)
+        elif isinstance(place, PrefillPlace):
+            check_prefill(place)
         check_links(self, place)
         if place.spinning:
             raise Breach(f"{place.address} takes turns for nothing")

@@ -33,6 +33,7 @@ from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
+from verifier.handover import Supply
 from verifier.planner import Planner
 from verifier.planners import PLANNERS
 from verifier.planners.fixed import Fixed
@@ -55,6 +56,7 @@ class Rig:
         rule: str = "match",
         planner: Planner | None = None,
         traces: Traces | None = None,
+        supply: Supply | None = None,
         **scheduler: Any,
     ) -> None:
         self.now = 0.0
@@ -69,6 +71,7 @@ class Rig:
                 planner or PLANNERS["fixed"](own),
                 Letters,
                 traces=traces,
+                supply=supply,
             )
         )
         self.up(FRONT, "front")

@@ -5,6 +5,7 @@ from typing import Final
 
 from orchestrator.commands.checks.finding import Finding, bad, doubt, good
 from orchestrator.commands.status import Numbers, fetched, numbers
+from orchestrator.roles import HELPERS
 from protocol.rundir import NodeState, ServiceState, running
 
 FAR: Final = 0.02
@@ -28,7 +29,7 @@ def judged(service: ServiceState, node: NodeState, told: Numbers | None) -> Find
     if node.state != "ready":
         text = f"is {node.state}" + (f": {node.text}" if node.text else "")
         hint = f"orchestrator logs {node.name} --service {service.name}"
-        return (doubt if node.role == "drafter" else bad)(node.name, text, hint)
+        return (doubt if node.role in HELPERS else bad)(node.name, text, hint)
     if told is None or told.round_trip is None:
         return good(node.name, "ready")
     text = f"ready, {told.round_trip * 1000:.2f} ms there and back"

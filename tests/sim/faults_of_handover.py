@@ -1,0 +1,72 @@
+"""Planted faults of hand-overs between prefill nodes and verifiers."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kvtransfer.giving import Giving
+from kvtransfer.leases import Lease
+from kvtransfer.taking import Taking
+from tests.sim.edits import Fault, fault
+from verifier.core import VerifierCore
+from verifier.handover import Handover
+from verifier.prefill_core import PrefillCore
+from verifier.scheduler import Scheduler
+
+HANDOVER: Final[Mapping[str, Fault]] = {
+    "chunk of an older lease taken": fault(
+        Taking, "_live", "(lease.link, lease.epoch) == (link, epoch)", "True", rare=True
+    ),
+    "chunk out of turn taken": fault(
+        Lease,
+        "continues",
+        "fits and all(filled == piece.start for filled in layers)",
+        "fits",
+        rare=True,
+    ),
+    "one layer taken for all": fault(Lease, "complete", "min(", "max("),
+    "anchor handed over": fault(Taking, "offer", "end = len(tokens) - 1", "end = len(tokens)"),
+    "place kept": fault(
+        Taking, "chunk", "self.givers[link].places.append(message.parcel.place)", "pass"
+    ),
+    "lease outlives its pages": fault(
+        VerifierCore,
+        "plan",
+        'self.handover.drop(generation, "its pages are needed elsewhere", now)',
+        "pass",
+        rare=True,
+    ),
+    "lease outlives its request": fault(
+        VerifierCore, "_forget", "self.handover.drop(generation, reason, now)", "pass"
+    ),
+    "lease outlives its link": fault(Handover, "link_down", "self._over(", "(", rare=True),
+    "lease without an end": fault(Handover, "tick", "self._taking.tick(now)", "()"),
+    "what others compute computed": fault(Scheduler, "_works", "each.lease is None", "True"),
+    "pages not reserved for a lease": fault(
+        Handover, "ask", "self._pool.reserve(sequence, lease.end)", "pass"
+    ),
+    "abort unheard": fault(
+        Handover,
+        "hear",
+        "self._taking.aborted(link, message)",
+        "None",
+        unseen="time ends the lease too",
+    ),
+    "pages of a prompt kept": fault(
+        PrefillCore, "_forget", "self.pool.release(prompt.sequence)", "pass"
+    ),
+    "prompt outlives its link": fault(PrefillCore, "handle", "self._forget(job, ", "(", rare=True),
+    "sent before it is computed": fault(
+        PrefillCore,
+        "_opened",
+        "self._giving.computed(prompt.job, sequence.computed)",
+        "self._giving.computed(prompt.job, offer.end)",
+    ),
+    "prefix hits not told": fault(
+        PrefillCore,
+        "_opened",
+        "self._giving.computed(prompt.job, sequence.computed)",
+        "pass",
+        unseen="the next forward tells of them, or the verifier computes them itself",
+    ),
+    "late job kept": fault(Giving, "late", "now >= each.until", "False"),
+}

@@ -1,0 +1,134 @@
+"""The process of a prefill node, `python -m verifier.prefill`: the verifier's engine and configuration, no requests."""
+
+import logging
+import sys
+from collections.abc import Callable
+
+from engine.errors import EngineError
+from engine.pages import PagePool
+from kvtransfer.channel import CHUNK_BYTES
+from kvtransfer.channels import CHANNELS
+from kvtransfer.ends import Deliveries
+from kvtransfer.giving import Giving
+from protocol.endpoint import Endpoint
+from protocol.errors import LocalError
+from protocol.fingerprint import tokenizer_fingerprint
+from protocol.link import Identity
+from protocol.loop import Reporter, log_links, pause, say
+from protocol.messages import Fingerprint, Limits
+from protocol.process import Command, Control, Drain, Peers, Stop, announce
+from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.zmq_mesh import ZmqMesh
+from verifier.config import VerifierConfig
+from verifier.node import Worker
+from verifier.prefill_core import PrefillCore
+
+log = logging.getLogger("verifier.prefill")
+
+
+class PrefillNode:
+    """One turn at a time; `stopped` says that the loop is over."""
+
+    def __init__(
+        self, core: PrefillCore, endpoint: Endpoint, worker: Worker, clock: Callable[[], float]
+    ) -> None:
+        self.core = core
+        self.endpoint = endpoint
+        self.stopped = False
+        self._worker = worker
+        self._clock = clock
+        self._reporter = Reporter(endpoint)
+
+    def command(self, command: Command) -> None:
+        """Obey the parent or a signal."""
+        match command:
+            case Peers():
+                pass  # it is dialled
+            case Drain():
+                self.core.draining = True
+                self.endpoint.heartbeat = self.core.heartbeat()  # said at once
+            case Stop():
+                self.stopped = True
+
+    def turn(self) -> bool:
+        """Read, decide, compute one step, say; False when there was nothing to compute."""
+        now = self._clock()
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
+            self.core.handle(event, now)
+        step = self.core.plan(now)
+        say(self.core, self.endpoint, now)
+        if step is None:
+            self.stopped = self.stopped or (self.core.draining and self.core.idle)
+        else:
+            self._worker.run(step)
+            done = self._clock()
+            self.core.settle(step, now, done)
+            say(self.core, self.endpoint, done)
+            now = done
+        self._reporter.turn(self.core.links, now, self.core.facts)
+        return step is not None
+
+    def pause(self) -> None:
+        """Wait for the next reason to take a turn."""
+        pause(self.endpoint, self._clock, self.core.deadline())
+
+    def close(self) -> None:
+        """The loop is over."""
+        self.endpoint.close()
+
+
+def main() -> None:
+    """Load the target, bind the mesh, compute prompts until drained or stopped."""
+    config, supervised = arguments("verifier.prefill", VerifierConfig, sys.argv[1:])
+    control = Control(supervised=supervised)
+    announce("loading", node_id=config.node_id)
+    try:
+        node = build(config)
+    except (EngineError, LocalError) as error:
+        announce("failed", node_id=config.node_id, detail={"error": str(error)})
+        fail(str(error))
+    control.on_command(node.endpoint.mesh.wake)
+    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+    try:
+        run(node, control, config.drain_seconds)
+    finally:
+        node.close()
+
+
+def build(config: VerifierConfig) -> PrefillNode:
+    """A prefill node on ZeroMQ with the real engine, ready to take turns."""
+    from verifier.acceptance import make  # noqa: PLC0415  # seconds: the parent hears `loading` first
+    from verifier.handing import layout_of, pages_of  # noqa: PLC0415
+    from verifier.loading import load  # noqa: PLC0415
+    from verifier.worker import EngineWorker  # noqa: PLC0415
+
+    loaded = load(config)
+    log.info(
+        "target %s weights %s, %d pages, context %d",
+        config.model, loaded.weights, loaded.pages, loaded.longest,
+    )  # fmt: skip
+    layout = layout_of(loaded.target, loaded.weights)
+    core = PrefillCore(
+        config.scheduler,
+        Giving(config.handover, layout, tuple(CHANNELS), CHUNK_BYTES),
+        Deliveries(pages_of(loaded.target, layout)),
+        PagePool(loaded.pages, config.page_size),
+        context=loaded.longest,
+        vocabulary=loaded.model.vocab,
+    )
+    identity = Identity(
+        role="prefill",
+        node_id=config.node_id,
+        fingerprint=Fingerprint(
+            loaded.weights, tokenizer_fingerprint(config.model), loaded.model.vocab
+        ),
+        limits=Limits(context=loaded.longest),
+    )
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
+    return PrefillNode(core, endpoint, EngineWorker(loaded.engine, make(config)), clock)
+
+
+if __name__ == "__main__":
+    main()
