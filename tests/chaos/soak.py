@@ -144,9 +144,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
-        asked = questions(folder / "model")
+        target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
-        with up(str(folder / "model"), folder, *flags) as service:
+        with up(target, folder, *flags) as service:
             rng = random.Random(given.seed)
             record, made, before, after = asyncio.run(soak(service, asked, given.minutes * 60, rng))
     wrong = [*record.faults, *before.grown(after)]

@@ -18,7 +18,7 @@ from tests.sim.liar import Liar
 from tests.sim.model import END, ROW_BYTES, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import STATES, HashProposer
-from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature
+from tests.sim.scenario import DrafterSketch, FrontSketch, Nature
 from tests.sim.watch import WatchedDrafting
 from verifier.acceptance import RULES
 from verifier.admission import Admission
@@ -62,7 +62,7 @@ class VerifierPlace(Place):
         pool = PagePool(world.scenario.pages, config.page_size)
         self.core = VerifierCore(
             config,
-            Admission(CONTEXT, vocabulary, frozenset({END})),
+            Admission(world.scenario.context, vocabulary, frozenset({END})),
             pool,
             planner,
             ToyDetokenizer,
@@ -83,7 +83,9 @@ class VerifierPlace(Place):
         self.drafting.hidden = Hidden(
             worker.rows, ROW_BYTES, config.features.recent, frame_bytes=7 * ROW_BYTES
         )
-        identity = Identity("verifier", self.address, limits=Limits(CONTEXT), features=(STATES,))
+        identity = Identity(
+            "verifier", self.address, limits=Limits(world.scenario.context), features=(STATES,)
+        )
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         node = VerifierNode(self.core, self.endpoint, worker, self.clock)
         node.command(Peers(self.peers))
