@@ -91,9 +91,11 @@ def _same_line(mirror: Mirror, generation: Generation) -> None:
     known = (
         binding.told if binding.held else tail.committed
     )  # one that rests is not told of commits
-    drafted = mirror.line[: tail.agreed] if binding.held and tail.cut else mirror.line
+    drafted, answered = mirror.line, mirror.base
+    if binding.held and tail.cut:  # rows that went on with the cut line were dropped, base and all
+        drafted, answered = mirror.line[: tail.agreed], min(tail.base, mirror.base)
     holds(
-        (line, known, tail.base) == (drafted, mirror.base, mirror.base),
+        (line, known, tail.base) == (drafted, mirror.base, answered),
         f"quiet link, request {mirror.request}: tail {line} at {tail.committed} answered {tail.base},"
         f" mirror {mirror.line} at {mirror.base}",
     )
