@@ -17,7 +17,7 @@ from protocol.errors import LocalError
 from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
-from protocol.quietly import quietly
+from protocol.quietly import if_asked
 from protocol.runtime import arguments, clock, draw, fail, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
@@ -51,7 +51,7 @@ def main() -> None:
                 if found is None:
                     return
                 config = found
-            node = _loaded(config, tracer, beside_others=supervised)
+            node = if_asked(lambda: build(config, tracer))
         except (LocalError, ValueError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
@@ -61,11 +61,6 @@ def main() -> None:
             run(node, control, config.drain_seconds)
         finally:
             node.endpoint.close()
-
-
-def _loaded(config: DrafterConfig, tracer: TakeSpans, *, beside_others: bool) -> DrafterNode:
-    """A launcher's drafter may begin, or begin again, while others serve: it takes what they leave."""
-    return quietly(lambda: build(config, tracer)) if beside_others else build(config, tracer)
 
 
 def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:

@@ -3,7 +3,7 @@
 A child sees by the end of its stdin that its parent is gone, but only if it still reads. Where the system offers it, a
 child asks to be killed then: so one that is frozen, or too busy to read, goes, too.
 
-A drafter that begins, or begins again, beside roles that serve leaves them the processors while it loads.
+A drafter that is started again beside roles that serve leaves them the processors while it loads.
 """
 
 import ctypes
@@ -13,11 +13,11 @@ import sys
 from importlib import import_module
 from typing import Final
 
-from protocol.quietly import quietly
+from protocol.quietly import if_asked
 
 PR_SET_PDEATHSIG: Final = 1
 QUIET: Final = {"drafter": ("drafter.node", "drafter.proposers", "protocol.zmq_mesh")}
-"""What takes long of importing modules that give way."""
+"""Modules that may load quietly, and which of their imports take long."""
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     module = sys.argv.pop(1)
     if module in QUIET:
-        quietly(lambda: [import_module(each) for each in QUIET[module]])
+        if_asked(lambda: [import_module(each) for each in QUIET[module]])
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -24,6 +24,7 @@ from orchestrator.launch.events import (
     Tick,
 )
 from orchestrator.launch.plan import DIALS, MODULES, Child
+from protocol.quietly import VARIABLE
 
 NEVER: Final = float("inf")
 FIRST_WAIT: Final = 0.5
@@ -120,7 +121,10 @@ class Supervisor:
             update["bind"] = member.address
         config = member.child.config.model_copy(update=update)
         member.state, member.announced, member.reason = "starting", False, ""
-        child = replace(member.child, config=config)
+        environment = member.child.environment
+        if member.deaths and not member.child.essential:  # others serve meanwhile
+            environment = {**environment, VARIABLE: "1"}
+        child = replace(member.child, config=config, environment=environment)
         return [Spawn(child), Changed(child.name, "starting")]
 
     def _said(self, member: Member, said: Said, now: float) -> list[Action]:
