@@ -141,14 +141,20 @@ class Ground:
         self._processes[VICTIM].tell({"drain": True})
 
     def restart(self) -> None:
-        """A new process at the victim's address; returns when it says that it is ready."""
+        """A new process at the victim's address; listens until that says that it is ready."""
         self.signal(signal.SIGKILL)
         self._processes[VICTIM].reap()
         first = self._children[VICTIM]
         again = first.config.model_copy(update={"bind": self.addresses[VICTIM]})
         self._children[VICTIM] = replace(first, config=again)
-        self._processes[VICTIM] = self._spawn(VICTIM)
-        ready(self._processes[VICTIM], VICTIM)
+        process = self._processes[VICTIM] = self._spawn(VICTIM)
+        said: list[str] = []
+
+        def is_ready() -> bool:
+            said.extend(line["state"] for line in process.read() or ())
+            return "ready" in said
+
+        assert self.until(is_ready), "the victim did not come back"
 
     def rival(self) -> Callable[[], None]:
         """Another verifier takes a place at the victim, which is full; what is returned gives it back."""
