@@ -38,6 +38,7 @@ class Summary:
     turns: int
     asks: int
     failed: int
+    states: frozenset[State]
     tokens: int
     accepted: int
     covered: Counter[str]
@@ -71,6 +72,7 @@ class History:
             turns=world.turns,
             asks=len(asks),
             failed=sum(ask.state is State.FAILED for ask in asks),
+            states=frozenset(ask.state for ask in asks),
             tokens=sum(len(heard.tokens) for ask in asks for heard in ask.heard.values()),
             accepted=sum(ask.accepted for ask in asks),
             covered=world.covered,

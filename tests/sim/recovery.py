@@ -11,43 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import Final
 
-from drafter.config import DrafterConfig
-from protocol.config import LinkConfig
-from protocol.messages import Ending, Submit
 from protocol.process import Drain
-from tests.sim.asks import Ask
 from tests.sim.breach import holds
-from tests.sim.proposer import Profile
 from tests.sim.roles import DrafterPlace, VerifierPlace
-from tests.sim.scenario import (
-    BEAT,
-    ROOMY,
-    DrafterSketch,
-    FrontSketch,
-    Mode,
-    Nature,
-    Scenario,
-)
-from tests.sim.weather import Disturbance, on_grid
-from tests.sim.world import World
-from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
+from tests.sim.scenario import BEAT
+from tests.sim.steady import BEGIN, SILENCE, STEP, TOKEN, SteadyWorld, scenario
+from tests.sim.weather import Disturbance
+from verifier.config import PlannerConfig
 from verifier.drafting import TOO_LONG
 from verifier.generation import Generation
 from verifier.roster import FIRST_WAIT
 
-SILENCE: Final = 0.9
 SEED: Final = 20_000
-BEGIN: Final = 1.5
-"""All links are up by then."""
-CONTEXT: Final = 1024
 SHORT: Final = 120
 """Prompt and output that the victim drafts for, where that is the fault."""
-STEP: Final = 0.01
-TOKEN: Final = 0.0002
 STALL: Final = 0.05
 """Seconds between two tokens of a stream at most, whatever happens to its drafter: a step, and the turns beside it."""
 DOWN: Final = 1.2
@@ -67,21 +47,15 @@ class Fault:
     context: int = 0
 
 
-class Rig(World):
-    """A world without weather of its own, in which the target's steps always take what a step takes."""
+class Rig(SteadyWorld):
+    """The victim is the first drafter; the other one is as near, or further, so that some begin with the victim."""
 
     def __init__(self, seed: int, fault: Fault, *, other: bool) -> None:
-        super().__init__(seed, scenario=_scene(random.Random(seed), fault, other=other))
-        near, far = self.rng.choice((0.0002, 0.001, 0.004)), 0.004  # some begin with the victim
-        for drafter, way in zip(self.drafters, (near, far), strict=False):
-            ends = "verifier-0", drafter
-            self.weather._latency.update({ends: way, ends[::-1]: way})
-        self.run(BEGIN)
-        for place in self.places:
-            self.taint(place.address)
-
-    def forward(self, tokens: int) -> None:
-        self._ahead += on_grid(STEP + TOKEN * tokens)
+        rng = random.Random(seed)
+        planner = PlannerConfig(draft_length=2, patience=0.002)
+        ways = {"drafter-0": rng.choice((0.0002, 0.001, 0.004)), "drafter-1": 0.004}
+        contexts = (fault.context, 0) if other else (fault.context,)
+        super().__init__(seed, scenario(rng, planner, contexts), ways)
 
     @property
     def victim(self) -> DrafterPlace:
@@ -98,46 +72,6 @@ class Rig(World):
             for each in self.verifier.core._generations.values()
             if each.binding and each.binding.drafter.node_id == self.victim.address
         ]
-
-
-def _scene(rng: random.Random, fault: Fault, *, other: bool) -> Scenario:
-    verifier = VerifierConfig(
-        model=Path("hash"),
-        page_size=8,
-        planner=PlannerConfig(draft_length=2, patience=0.002),
-        scheduler=SchedulerConfig(max_running=16, max_waiting=80, max_chunk=128),
-    )
-    sketches = {
-        f"drafter-{number}": DrafterSketch(
-            Nature.HONEST,
-            DrafterConfig(
-                node_id=f"drafter-{number}",
-                method="scripted",
-                context=0 if number else fault.context,
-            ),
-            Profile(salt=rng.getrandbits(40), accuracy=1.0),
-            manners=1.0,
-        )
-        for number in range(1 + other)
-    }
-    asks = [
-        Ask(Submit(number, (5, 6, 7), Ending(CONTEXT - 10, ignore_eos=True)), BEGIN)
-        for number in range(1, 5)
-    ]
-    addresses = ("verifier-0", "front-0", *sketches)
-    return Scenario(
-        mode=Mode.WILD,
-        verifiers={"verifier-0": verifier},
-        drafters=sketches,
-        fronts={"front-0": FrontSketch(real=False, asks=asks)},
-        links={each: LinkConfig(beat=BEAT, silence=SILENCE) for each in addresses},
-        vocabulary=40,
-        slowness=1.0,
-        pages=4 * CONTEXT // 8,
-        bound=ROOMY,
-        storm=BEGIN,
-        context=CONTEXT,
-    )
 
 
 # --- faults, and what mends them ------------------------------------------------------------------------
