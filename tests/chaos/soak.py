@@ -147,13 +147,13 @@ def main() -> None:
         target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
         with up(target, folder, *flags) as service:
-            rng = random.Random(given.seed)
+            rng, began = random.Random(given.seed), time.monotonic()
             record, made, before, after = asyncio.run(soak(service, asked, given.minutes * 60, rng))
     wrong = [*record.faults, *before.grown(after)]
     if record.errors:
         wrong.append(f"{record.errors} requests failed, and no verifier was touched")
     lines = [
-        f"{given.minutes:g} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
+        f"{(time.monotonic() - began) / 60:.1f} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
         f"before: {before}",
         f"after:  {after}",
         *(f"WRONG: {each}" for each in wrong),
