@@ -20,7 +20,7 @@ class SuffixConfig(BaseModel):
     )
     offset: float = Field(1.0, description="see factor")
     min_probability: float = Field(
-        0.1, ge=0, le=1, description="stop where the guess is less likely than this"
+        0.02, ge=0, le=1, description="stop where the guess is less likely than this"
     )
     store_tokens: int = Field(
         1_000_000, ge=0, description="past output tokens remembered, oldest forgotten first"

@@ -59,6 +59,11 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Keys of the parts that nobody sets there, and who decides them."""
 
+LONGEST: Final = 16
+"""Draft tokens a round of methods whose guesses cost nothing: the planner says how many of them are verified."""
+WINDOWS: Final[Mapping[str, int]] = {"standalone": 5, "eagle3": 5, "dflash": 7, "dspark": 7}
+"""The same of draft models: a chain that is longer takes longer to guess, a block has so many."""
+
 _BLANK: Final[Mapping[str, Mapping[str, object]]] = {
     "verifier": {"model": Path()},
     "drafter": {},
@@ -86,7 +91,12 @@ class Config(BaseModel):
         False, description="whether code that came with target or draft model may run"
     )
     method: str = Field("suffix", description="drafting method")
-    draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
+    draft_length: int | None = Field(
+        None,
+        ge=0,
+        le=256,
+        description="draft tokens verified at most a round; empty: what suits the method",
+    )
     overlap: bool = Field(
         True, description="drafters run ahead of what is verified; off: draft, verify, draft, ..."
     )
@@ -126,13 +136,19 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _goes_together(self) -> "Config":
         """The rule with its settings, the planner and the drafters; what is refused says why."""
-        planner = self.verifier.planner.model_copy(update={"draft_length": self.draft_length})
+        planner = self.verifier.planner.model_copy(update={"draft_length": self.window})
         verifier = self.verifier.model_copy(update={"planner": planner})
         drafters = manner(self.drafter.model_copy(update={"method": self.method}))
         kind, reason = judged(verifier, Draws(drafters.draws), Confidence(drafters.confidence))
         if kind is Kind.REFUSED:
             raise ValueError(f"verifier.rule {verifier.rule} with method {self.method}: {reason}")
         return self
+
+    @property
+    def window(self) -> int:
+        """Draft tokens verified at most a round."""
+        length = self.draft_length
+        return WINDOWS.get(self.method, LONGEST) if length is None else length
 
     def shown(self) -> dict[str, Any]:
         """The values that a user may set, as plain data."""

@@ -106,14 +106,20 @@ class PlannerConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("fixed", description="a name in the planner table")
+    name: str = Field("budget", description="a name in the planner table")
     draft_length: int = Field(8, ge=0, le=256, description="draft tokens verified at most a round")
     patience: float = Field(
-        0.002, ge=0, description="seconds a step may wait for a tail that is expected"
+        0.05,
+        ge=0,
+        description="seconds a step may wait for a tail that is expected, where drafts bring that much",
     )
     overlap: bool = Field(
         True,
         description="drafters run ahead of the window that is verified; off: one window, then its verdict",
+    )
+    halves: Literal["never", "auto", "always"] = Field(
+        "auto",
+        description="verify half of the requests while the other half is drafted; auto: where that is faster",
     )
     careful: bool = Field(
         False,

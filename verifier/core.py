@@ -62,7 +62,13 @@ class VerifierCore:
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
-        self.drafting = Drafting(planner, admission.vocabulary, self.counters, asked(config))
+        self.drafting = Drafting(
+            planner,
+            admission.vocabulary,
+            self.counters,
+            asked(config),
+            halves=config.planner.halves if config.planner.overlap else "never",
+        )
         self.drafting.hidden = hidden
         self.lending = Lending(loan)
         self._lossy = lossy(config)
@@ -188,9 +194,10 @@ class VerifierCore:
             self._end(generation, "abort", now, "deadline")
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         self.drafting.wake(self.scheduler.running)
-        if self.drafting.worth_waiting(self.scheduler.running, now):
+        left_out = self.drafting.pace.left_out(self.scheduler.running)
+        if self.drafting.pace.waits(self.scheduler.running, left_out, now):
             return None
-        step = self.scheduler.plan()
+        step = self.scheduler.plan(left_out)
         if step is None:
             self._ended = None
         elif self._traces is not None:
@@ -238,6 +245,9 @@ class VerifierCore:
                 self._planner.choice, self.scheduler.drafts, emitted, now - started
             )
         self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
+        if not beside:
+            windows = [(each.drafted, each.accepted) for each in parts if each.drafted]
+            self.drafting.pace.halves.stepped(step.tokens, now - started, windows)
         if self._traces is not None:
             self._traces.stepped(len(parts), step.tokens, beside, now - started, cycle)
         self._ended = now
@@ -311,7 +321,7 @@ class VerifierCore:
 
     def deadline(self, now: float) -> float:
         """When `plan` must be called next even if nothing arrives."""
-        times = [self.drafting.patient_until or float("inf")]
+        times = [self.drafting.pace.patient_until or float("inf")]
         for generation in self._generations.values():
             times += [generation.deadline, generation.waits.deadline(now)]
         return min(times)

@@ -20,7 +20,9 @@ from protocol.messages import (
 from protocol.outbox import Outbox
 from verifier.acceptance import Slices
 from verifier.generation import Binding, Generation
+from verifier.halves import Halves, When
 from verifier.hidden import NOTHING, Hidden
+from verifier.pace import Pace
 from verifier.planner import Planner
 from verifier.roster import Roster
 from verifier.step import Round, Work
@@ -53,6 +55,8 @@ class Drafting:
         vocabulary: int,
         counters: Counter[str],
         slices: Slices = Slices(),
+        *,
+        halves: When = "auto",
     ) -> None:
         self.roster = Roster()
         self.outbox: Outbox[Generation] = Outbox()
@@ -61,7 +65,7 @@ class Drafting:
         self._vocabulary = vocabulary
         self._counters = counters
         self._slices = slices
-        self._patient_until = 0.0
+        self.pace = Pace(planner, Halves(halves))
         self.bindings = 0
         self.unbindings: Counter[str] = Counter()  # by why
 
@@ -77,6 +81,7 @@ class Drafting:
         for generation in generations:
             if generation.binding and generation.binding.drafter.link == link:
                 generation.binding = None
+                self.pace.halves.forget(generation.id)
                 self.unbindings["link"] += 1
 
     def heard(
@@ -122,6 +127,7 @@ class Drafting:
             return
         generation.binding = None
         self.unbindings[reason] += 1
+        self.pace.halves.forget(generation.id)
         binding.drafter.bound -= 1
         self.outbox.forget(binding.drafter.link, generation.id)
         if binding.told is not None:
@@ -164,6 +170,7 @@ class Drafting:
             return
         if binding.drafter.takes_length(len(generation.line)):
             self.outbox.news(binding.drafter.link, generation.id, generation)
+            self.pace.committed(generation.id)
         else:
             self.unbind(generation, "context")
             generation.waits.refused(binding.drafter.link, "context", 0.0)
@@ -204,8 +211,8 @@ class Drafting:
             self._counters["rows_faulty"] += 1
             self._leave(known, "fault", now)
             return
-        if binding.tail.answered and now < self._patient_until:
-            binding.drafter.answered(in_time=True)
+        if binding.tail.answered:
+            self.pace.answered(known.id, binding.drafter, now)
 
     def refused(self, link: int, refuse: Refuse, known: Generation | None, now: float) -> None:
         """The drafter will not have this request: it waits before it binds there again."""
@@ -245,40 +252,12 @@ class Drafting:
                 found.setdefault(each.node_id, each.report)
         return list(found.values())
 
-    # --- patience -----------------------------------------------------------------------------------
+    # --- pace -----------------------------------------------------------------------------------------
 
     def stepped(self, started: float, now: float) -> None:
-        """A step ended: from now on, tails may be waited for as long as the planner has patience."""
+        """A step ended, and its verdicts are said."""
         self.roster.stepped(now - started)
-        self._patient_until = now + self._planner.patience if self._planner.patience else 0.0
-
-    def worth_waiting(self, running: Iterable[Generation], now: float) -> bool:
-        """Whether tails are on their way that are worth the planned patience."""
-        if not self._patient_until:
-            return False
-        late = [
-            each.binding.drafter
-            for each in running
-            if each.binding is not None and each.todo == 1 and self._expects(each, each.binding)
-        ]
-        if late and now < self._patient_until:
-            if any(drafter.worth_waiting() for drafter in late):
-                return True
-        elif late:
-            for drafter in late:
-                drafter.answered(in_time=False)
-        self._patient_until = 0.0
-        return False
-
-    def _expects(self, generation: Generation, binding: Binding) -> bool:
-        if not self._planner.ahead(generation.id):
-            return False
-        return not binding.tail.answered and not self._planner.enough(len(binding.tail.ahead))
-
-    @property
-    def patient_until(self) -> float:
-        """When waiting ends; 0 if nobody waits."""
-        return self._patient_until
+        self.pace.stepped(now)
 
     # --- what drafters are told -----------------------------------------------------------------------
 

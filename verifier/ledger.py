@@ -149,6 +149,7 @@ class Ledger:
         return Facts(
             counters={
                 "steps": one(self._steps),
+                "steps_in_halves": one(drafting.pace.halves.steps),
                 "rounds": one(self._rounds),
                 "planned_tokens": one(self._planned),
                 "wasted_tokens": one(

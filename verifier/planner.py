@@ -123,10 +123,33 @@ class Planner(Protocol):
 
 IN_TURN: Final = 1.0
 """Seconds that a step waits for its tails at most where nothing overlaps."""
+NEWEST: Final = 0.02
+"""How much the newest step counts in what drafts bring."""
+
+
+class Patience:
+    """Seconds that a step may wait for its tails: no more than what drafts bring a window is worth of a step.
+
+    Only windows that had drafts teach what those bring: a tail that was late says nothing of what it would have been.
+    """
+
+    def __init__(self, longest: float, *, in_turn: bool) -> None:
+        self.seconds = longest
+        self._longest = longest
+        self._in_turn = in_turn
+        self._gain = 1.0  # accepted drafts of a window that had some
+
+    def learn(self, outcome: Outcome) -> None:
+        """A step taught what drafts bring, and what it takes itself."""
+        accepted = [each.accepted for each in outcome.parts if each.drafted]
+        if accepted:
+            self._gain += NEWEST * (sum(accepted) / len(accepted) - self._gain)
+        if not self._in_turn and not outcome.beside:
+            self.seconds = min(self._longest, self._gain * outcome.forward)
 
 
 class Steady:
-    """What planners share that learn nothing, or little: whoever needs something else says so.
+    """What planners share that learn nothing of lengths, or little: whoever needs something else says so.
 
     A drafter is asked for one window being verified and one more behind it, so that a fully accepted window is
     followed by the next without a round trip.
@@ -136,10 +159,14 @@ class Steady:
 
     def __init__(self, config: PlannerConfig, most: int | None = None) -> None:
         self.most = config.draft_length if most is None else min(most, config.draft_length)
-        patience = config.patience if config.overlap else max(config.patience, IN_TURN)
-        self.patience = patience if self.most else 0.0
+        longest = config.patience if config.overlap else max(config.patience, IN_TURN)
+        self._patience = Patience(longest if self.most else 0.0, in_turn=not config.overlap)
         self.wanted = (2 * self.most + 1 if config.overlap else self.most) if self.most else 0
         self.choice = Choice()
+
+    @property
+    def patience(self) -> float:
+        return self._patience.seconds
 
     @property
     def errors(self) -> Mapping[str, float]:
@@ -152,7 +179,7 @@ class Steady:
         return available >= self.most
 
     def learn(self, outcome: Outcome) -> None:
-        """Nothing is learned."""
+        self._patience.learn(outcome)
 
     def forget(self, request: int) -> None:
         """Nothing was kept."""

@@ -67,9 +67,14 @@ class Drafter:
         way = 1 + self.trip.shortest / max(step, SHORT_STEP)
         return (1 + gain) / ((1 + self.bound + self.others) * way)
 
+    @property
+    def mostly_prompt(self) -> bool:
+        """It answers in time more often than not."""
+        return self.prompt >= 0.5
+
     def worth_waiting(self) -> bool:
         """Mostly prompt, or due for another look."""
-        if self.prompt >= 0.5:
+        if self.mostly_prompt:
             return True
         self._skipped = (self._skipped + 1) % PROBE_EVERY
         return self._skipped == 0

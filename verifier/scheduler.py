@@ -5,7 +5,7 @@ line that are not computed yet, then drafts", so a prompt's last chunk, a window
 choice that lost its pages comes back through the same door: its line is computed again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,13 +19,22 @@ from verifier.step import Step, Work
 FIRST_CHUNK: Final = 64
 """New tokens that the first forwards may have: nobody knows the machine yet, and a loop that computes is silent. A
 forward that outlasts the patience of peers loses all links. Three quick forwards are enough to reach 512."""
+AIM: Final = 0.9
+"""Of the bound: forwards of the same size do not all take the same time."""
+TICK: Final = 1e-6
 LEAST_CHUNK: Final = 16
 """New tokens that a forward may have at least, however slow it is."""
+DRAFTS_SHARE: Final = 4
+"""Of what a forward may have, drafts get at least this part beside prompts: who decodes earlier makes room earlier, but
+a step is used best by as many requests as there are."""
 
 
 @dataclass(slots=True)
 class Chunking:
-    """How many tokens a forward may have so that it stays under its bound: halves when late, doubles when early."""
+    """How many tokens a forward may have so that it takes no longer than its bound: fewer when late, more when early.
+
+    A forward has a part that does not depend on its tokens, so twice as many take less than twice as long.
+    """
 
     config: SchedulerConfig
     tokens: int = 0
@@ -37,9 +46,11 @@ class Chunking:
         """A forward of so many tokens took so long."""
         bound = self.config.forward_seconds
         if seconds > bound:
-            self.tokens = max(LEAST_CHUNK, min(self.tokens, tokens) // 2)
-        elif 2 * tokens > self.tokens and seconds < bound / 3:
-            self.tokens = min(2 * self.tokens, self.config.max_chunk)
+            less = round(min(self.tokens, tokens) * max(0.5, AIM * bound / seconds))
+            self.tokens = max(LEAST_CHUNK, less)
+        elif 2 * tokens > self.tokens and seconds < AIM * bound:
+            more = round(tokens * min(2.0, AIM * bound / max(seconds, TICK)))
+            self.tokens = min(max(self.tokens, more), self.config.max_chunk)
 
 
 class Scheduler:
@@ -85,17 +96,26 @@ class Scheduler:
             if generation in queue:
                 queue.remove(generation)
 
-    def plan(self) -> Step | None:
-        """The next forward, with its pages reserved; None when there is nothing to compute."""
+    def plan(self, left_out: Collection[int] = ()) -> Step | None:
+        """The next forward, with its pages reserved; None when there is nothing to compute.
+
+        Choices of these numbers sit it out if they decode, unless nothing else can be computed.
+        """
         self.admitted.clear()
         self.preempted.clear()
         self._admit()
-        decoding = [each for each in self.running if each.todo == 1]
+        works = self._works(left_out) or (self._works(()) if left_out else {})
+        rows = tuple(works[each.id] for each in self.running if each.id in works)
+        return Step(rows) if rows else None
+
+    def _works(self, left_out: Collection[int]) -> dict[int, Work]:
+        decoding = [each for each in self.running if each.todo == 1 and each.id not in left_out]
         prompts = [each for each in self.running if each.todo > 1]
         least = LEAST_CHUNK if prompts else 0  # so that many decoding rows never starve a prompt
         budget = max(least, self.chunking.tokens - len(decoding))
-        room = budget // 2 if prompts else budget
-        beside = min(sum(each.todo for each in prompts), budget)
+        waiting = sum(each.todo for each in prompts)
+        room = max(budget // DRAFTS_SHARE, budget - waiting)
+        beside = min(waiting, budget)
         lengths = self._lengths(decoding, room, beside)
         self.drafts = sum(lengths)
         works: dict[int, Work] = {}
@@ -108,8 +128,7 @@ class Scheduler:
                 break
             if self._place(works, generation, count, 0):
                 budget -= count
-        rows = tuple(works[each.id] for each in self.running if each.id in works)
-        return Step(rows) if rows else None
+        return works
 
     def _lengths(self, decoding: Sequence[Generation], budget: int, beside: int) -> list[int]:
         candidates = [

@@ -47,6 +47,12 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+def _switch(word: str) -> bool:
+    if word not in {"on", "off"}:
+        raise typer.BadParameter(f"--overlap is on, off or on,off, not {word!r}")
+    return word == "on"
+
+
 @app.callback()
 def bench(
     context: typer.Context,
@@ -70,6 +76,7 @@ def bench(
     method: Annotated[str | None, typer.Option(help="Drafting methods, a list.")] = None,
     planner: Annotated[str | None, typer.Option(help="Planners, a list.")] = None,
     draft_length: DraftLength = None,
+    overlap: Annotated[str | None, typer.Option(help="on, off, or both of them: a list.")] = None,
     json: Json = None,
     log: Log = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into this folder.")] = None,
@@ -109,6 +116,7 @@ def bench(
             compare=_names(compare),
             methods=_names(method),
             planners=_names(planner),
+            overlaps=tuple(_switch(each) for each in _names(overlap)),
             json=json,
             plot=plot,
             peers=peers,

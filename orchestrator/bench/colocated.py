@@ -48,7 +48,7 @@ def merged(config: Config, target: Path, draft: Path | None, cores: int) -> list
     wanted = "threads" in config.verifier.model_fields_set
     threads = {"threads": config.verifier.threads if wanted else cores}
     # Drafts beyond what is verified next are only worth their time where they cost the verifier none.
-    ahead = {"max_ahead": min(drafter.config.max_ahead, config.draft_length)}
+    ahead = {"max_ahead": min(drafter.config.max_ahead, config.window)}
     both = ColocatedConfig(
         **verifier.config.model_copy(update=threads).model_dump(),
         drafter=drafter.config.model_copy(update=threads | ahead),

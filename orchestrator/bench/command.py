@@ -62,6 +62,7 @@ class Wish:
     compare: tuple[str, ...]
     methods: tuple[str, ...]
     planners: tuple[str, ...]
+    overlaps: tuple[bool, ...]
     json: Path | None
     plot: Path | None
     peers: Path | None
@@ -74,6 +75,7 @@ def bench(asked: Asked, wish: Wish, config: Config) -> int:
         config=config,
         methods=wish.methods or (config.method,),
         planners=wish.planners or (config.verifier.planner.name,),
+        overlaps=wish.overlaps,
         peers=wish.peers,
     )
     done = _measured(asked, systems(("drafted", *wish.compare), wanted), config)

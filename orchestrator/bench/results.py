@@ -19,9 +19,23 @@ class Label:
     mode: str
     method: str | None = None
     planner: str | None = None
+    overlap: str | None = None
+    """`on` or `off`, where both are compared."""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.mode, self.method, self.planner)))
+        turns = "in turn" if self.overlap == "off" else None
+        return " ".join(filter(None, (self.mode, self.method, self.planner, turns)))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Seconds of forwards of the target, and of guessing: of one verifier, and of a drafter in the mean."""
+
+    verifying: float
+    drafting: float
+
+    def since(self, before: "Work") -> "Work":
+        return Work(self.verifying - before.verifying, self.drafting - before.drafting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +50,8 @@ class Run:
     answers: Sequence[Answer]
     drafts: tuple[int, int] | None = None
     """Drafted and accepted tokens, from a system that says them only for all answers together."""
+    work: Work | None = None
+    """What its sides did meanwhile, where it says so."""
     others: float = 0.0
     """Cores that were busy with something else meanwhile: how far the run can be trusted."""
 
@@ -72,6 +88,10 @@ class Run:
         """Share of the drafted tokens that were accepted; None where nothing was drafted."""
         return self.accepted / self.drafted if self.drafted else None
 
+    def busy(self, side: Callable[[Work], float]) -> float | None:
+        """Share of the time in which a side computed; None where it does not say."""
+        return None if self.work is None else side(self.work) / self.seconds
+
     def pace(self, share: float) -> float:
         """Milliseconds for an output token that this share of the answers keep to."""
         return 1e3 * quantile([each.pace for each in self.answers if each.pace is not None], share)
@@ -99,10 +119,13 @@ class Row:
     acceptance_rate: float | None
     ratio_to_plain: float | None
     ratio_to_transformers: float | None
+    overlap: str | None
+    verifier_busy: float | None
+    drafter_busy: float | None
 
     @property
     def label(self) -> Label:
-        return Label(mode=self.mode, method=self.method, planner=self.planner)
+        return Label(mode=self.mode, method=self.method, planner=self.planner, overlap=self.overlap)
 
 
 KEYS: Final = tuple(field.name for field in fields(Row))
@@ -177,6 +200,9 @@ def _summary(
         acceptance_rate=_median(group, lambda run: run.acceptance),
         ratio_to_plain=median(ratios["plain"]) if ratios["plain"] else None,
         ratio_to_transformers=median(ratios["transformers"]) if ratios["transformers"] else None,
+        overlap=group[0].label.overlap,
+        verifier_busy=_median(group, lambda run: run.busy(lambda work: work.verifying)),
+        drafter_busy=_median(group, lambda run: run.busy(lambda work: work.drafting)),
     )
     spread = Spread.of([run.speed for run in group])
     assert spread is not None

@@ -27,6 +27,10 @@ GLANCE: Final = 0.2
 LOG_TAIL: Final = 15
 
 
+DRAFTS: Final = 8
+"""Drafts a round of a peer's n-gram speculation, unless somebody says otherwise: with more it is slower."""
+
+
 class Server:
     """A program that serves HTTP on a port it was given, behind a guard: nothing of it outlives us."""
 
@@ -108,6 +112,9 @@ class Parked:
     def forget(self, url: str) -> None:
         """Drop what earlier runs left behind."""
 
+    def work(self, url: str) -> None:
+        """It does not say."""
+
     def drafts(self) -> tuple[int, int] | None:
         """Tokens drafted and accepted so far, from a system whose answers do not say it."""
 
@@ -173,7 +180,7 @@ class VllmCpu(Parked):
         return Server([*ours, str(self._program), *arguments], quiet, port)
 
     def _speculation(self) -> str:
-        length = self._config.draft_length
+        length = DRAFTS if self._config.draft_length is None else self._config.draft_length
         ngram = self._config.drafter.ngram
         return (
             f'{{"method": "{self.label.method}", "num_speculative_tokens": {length},'

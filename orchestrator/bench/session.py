@@ -51,11 +51,11 @@ def measure(plan: Plan, systems: Sequence[System], heard: Callable[[Run], None])
 def _run(plan: Plan, system: System, concurrency: int, number: int) -> Run:
     with system.fresh() as url:
         drive(url, WARM_UP, min(concurrency, len(WARM_UP)), WARM)
-        before = system.drafts()
+        before, work = system.drafts(), system.work(url)
         others = Others()
         answers, seconds = drive(url, plan.prompts, concurrency, plan.asking)
         busy = others.seconds() / seconds
-        after = system.drafts()
+        after, done = system.drafts(), system.work(url)
     drafts = (after[0] - before[0], after[1] - before[1]) if before and after else None
     return Run(
         label=system.label,
@@ -64,6 +64,7 @@ def _run(plan: Plan, system: System, concurrency: int, number: int) -> Run:
         seconds=seconds,
         answers=answers,
         drafts=drafts,
+        work=done.since(work) if work and done else None,
         others=busy,
     )
 

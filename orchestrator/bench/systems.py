@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final, Protocol
 
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from orchestrator.bench.client import SILENCE
 from orchestrator.bench.colocated import merged
 from orchestrator.bench.errors import BenchError
-from orchestrator.bench.results import Label
+from orchestrator.bench.results import Label, Work
 from orchestrator.bench.servers import Transformers, VllmCpu
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config, near
@@ -30,6 +35,9 @@ class System(Protocol):
 
     def drafts(self) -> tuple[int, int] | None:
         """Tokens drafted and accepted so far, from a system whose answers do not say it."""
+
+    def work(self, url: str) -> Work | None:
+        """What its sides did since it began, from a system that says it."""
 
     def close(self) -> None:
         """Nothing of it is left."""
@@ -59,8 +67,24 @@ class Ours:
     def drafts(self) -> None:
         """Answers say it."""
 
+    def work(self, url: str) -> Work:
+        """From its metrics, which are as old as the newest report of each process: a second."""
+        return work_of(httpx.get(f"{url}/metrics", timeout=SILENCE).raise_for_status().text)
+
     def close(self) -> None:
         """It ended with its run."""
+
+
+def work_of(metrics: str) -> Work:
+    """Means over processes of a kind; nothing of a kind that is not there."""
+    seconds: dict[str, list[float]] = {
+        "draftmesh_step_seconds": [],
+        "draftmesh_propose_seconds": [],
+    }
+    for family in text_string_to_metric_families(metrics):
+        if (found := seconds.get(family.name)) is not None:
+            found += [each.value for each in family.samples if each.name.endswith("_sum")]
+    return Work(*(sum(each) / max(len(each), 1) for each in seconds.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,24 +94,28 @@ class Wanted:
     config: Config
     methods: Sequence[str]
     planners: Sequence[str]
+    overlaps: Sequence[bool] = ()
+    """Empty: as it is configured."""
     peers: Path | None = None
     """Where the environments of peers lie, if not in the cache."""
 
     def ours(self, mode: str, arrange: Arrange = children) -> list[System]:
-        """One for each method and planner."""
+        """One for each method and planner, and each way of taking turns."""
         made: list[System] = []
-        for method in self.methods:
-            for planner in self.planners:
-                label = Label(mode=mode, method=method, planner=planner)
-                made.append(Ours(label, self._with(method, planner), arrange))
+        overlaps = self.overlaps or (self.config.overlap,)
+        for method, planner, overlap in product(self.methods, self.planners, overlaps):
+            words = ("on" if overlap else "off") if self.overlaps else None
+            label = Label(mode=mode, method=method, planner=planner, overlap=words)
+            made.append(Ours(label, self._with(method, planner, overlap=overlap), arrange))
         return made
 
-    def _with(self, method: str, planner: str) -> Config:
+    def _with(self, method: str, planner: str, *, overlap: bool) -> Config:
         if planner not in PLANNERS:
             raise ConfigError(f"There is no planner {planner!r}{near(planner, PLANNERS)}")
         verifier = self.config.verifier
         parts = verifier.planner.model_copy(update={"name": planner})
-        values = {"method": method, "verifier": verifier.model_copy(update={"planner": parts})}
+        verifier = verifier.model_copy(update={"planner": parts})
+        values = {"method": method, "overlap": overlap, "verifier": verifier}
         return self.config.model_copy(update=values)
 
 

@@ -11,7 +11,7 @@ from orchestrator.bench.results import Run, Spread, Summary
 
 COLUMNS = (
     "system", "at once", "tokens/s", "first\ntoken ms", "token ms\np50", "\np99", "emitted\na round", "accepted",
-    "times\nplain", "times\ntransformers", "answers\nunlike plain", "busy\nothers",
+    "times\nplain", "times\ntransformers", "answers\nunlike plain", "busy\nverifier", "\ndrafter", "\nothers",
 )  # fmt: skip
 
 
@@ -66,6 +66,8 @@ def cells(one: Summary) -> list[str]:
         number(row.ratio_to_plain, 2) + between(one.to_plain, 2, one.runs),
         number(row.ratio_to_transformers, 2) + between(one.to_transformers, 2, one.runs),
         "" if one.differing is None else str(one.differing),
+        number(row.verifier_busy, 2),
+        number(row.drafter_busy, 2),
         number(one.others, 2),
     ]
 

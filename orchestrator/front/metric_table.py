@@ -74,6 +74,8 @@ _VLLM: Final[Sequence[tuple[str, Kind, str, str, str]]] = (
 
 _OWN: Final[Sequence[tuple[str, Kind, str, str, str, str]]] = (
     ("steps", "counter", "verifier", "steps", "", "Forwards of the target"),
+    ("steps_in_halves", "counter", "verifier", "steps_in_halves", "",
+     "Forwards that left out requests whose guesses were being made"),
     ("step_seconds", "histogram", "verifier", "step_seconds", "", "How long a forward took, with judging"),
     ("rounds", "counter", "verifier", "rounds", "", "Verdicts, one for each choice in each forward"),
     ("plain_rounds", "counter", "verifier", "plain_rounds", "reason", "Rounds without drafts, by why"),

@@ -110,7 +110,7 @@ def alone(
 
 def _verifier(config: Config, number: int, target: Path, share: Share) -> Child:
     planner = config.verifier.planner.model_copy(
-        update={"draft_length": config.draft_length, "overlap": config.overlap}
+        update={"draft_length": config.window, "overlap": config.overlap}
     )
     part = config.verifier.model_copy(
         update={

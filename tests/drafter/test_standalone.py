@@ -10,6 +10,7 @@ import transformers
 
 from drafter.config import DrafterConfig
 from drafter.mirror import Mirror
+from drafter.noise import noise
 from drafter.proposers import PROPOSERS, Proposal
 from drafter.proposers.reading import paced, share
 from drafter.proposers.standalone import StandaloneProposer
@@ -293,6 +294,20 @@ def test_noise_of_a_later_base_is_other_noise_where_that_is_wanted(reference: Re
 
     assert all(line[:2] == line[2:] for line in again(fresh=False))
     assert any(line[:2] != line[2:] for line in again(fresh=True))
+
+
+def test_another_drafter_at_the_same_base_has_other_noise_where_that_is_wanted() -> None:
+    def mirror(epoch: int, *, fresh: bool) -> Mirror:
+        made = Mirror.open(
+            1, DraftSync(1, epoch, (5, 6), (7,), 64, Sampling(temperature=1.0, seed=3))
+        )
+        made.fresh = fresh
+        return made
+
+    for fresh in (False, True):
+        first, second = (noise([mirror(epoch, fresh=fresh)] * 3, [3, 4, 5]) for epoch in (1, 2))
+        assert [one != other for one, other in zip(first, second, strict=True)] == [fresh] * 3
+        assert noise([mirror(2**40, fresh=fresh)], [3])[0] < 1
 
 
 def test_a_verifier_that_takes_no_laws_gets_the_targets_own_draw(reference: Reference) -> None:

@@ -52,7 +52,8 @@ def test_a_long_copy_fills_the_want_and_goes_on_from_its_guesses() -> None:
 def test_a_short_match_proposes_little() -> None:
     proposer = suffix()
     mirror = opened(proposer, [*PASSAGE, 1, 2, *PASSAGE[:2]])
-    assert guess(proposer, mirror, 64) == PASSAGE[2:7]
+    # k guesses survive a match of 2 with 6 / ((2 + k) (3 + k)): 0.022 at k = 14, 0.0196 at 15, and 0.02 is the least.
+    assert guess(proposer, mirror, 64) == PASSAGE[2:16]
 
 
 def test_the_most_frequent_continuation_wins_and_of_equals_the_most_recent() -> None:

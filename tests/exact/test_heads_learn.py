@@ -29,7 +29,7 @@ SIZE: Final = 5
 class Kind:
     """How a head is written and trained, and which of the target's states it reads.
 
-    `whole` is the part of the text that it must be right about: an EAGLE-1 head has to say the target's state itself.
+    An EAGLE-1 head takes longest: it has to say the target's last state itself.
     """
 
     method: str
@@ -37,7 +37,6 @@ class Kind:
     states: tuple[int, ...]
     trained: dict[str, Any]
     steps: int = 100
-    whole: float = 1.0
 
 
 KINDS: Final = {
@@ -48,7 +47,7 @@ KINDS: Final = {
         {"third": True},
         steps=250,
     ),
-    "eagle1": Kind("eagle3", heads.eagle_1, (3,), {"third": False}, steps=500, whole=0.85),
+    "eagle1": Kind("eagle3", heads.eagle_1, (3,), {"third": False}, steps=1000),
     "dflash": Kind(
         "dflash", lambda f: heads.zlab_dflash(f, block=SIZE), (1, 2), {"from_anchor": False}
     ),
@@ -112,7 +111,7 @@ def test_a_text_that_was_learned_is_guessed_whole(
     target: Target, tmp_path: Path, name: str
 ) -> None:
     said, rate = answer(online(target, taught(tmp_path, target, name)), target)
-    assert rate >= KINDS[name].whole
+    assert rate == 1.0
     assert said.done
     assert said.done.statistics.rounds <= 3 + (OUTPUT - SIZE) // 5
 

@@ -31,7 +31,7 @@ def test_every_value_tells_who_set_it(
     assert "port: 8123  # DRAFTMESH_PORT" in lines
     assert "max_requests: 7  # DRAFTMESH_FRONT__MAX_REQUESTS" in lines
     assert "patience: 0.5  # verifier.planner.patience (in draftmesh.yaml)" in lines
-    assert "draft_length: 8" in lines
+    assert "draft_length: null" in lines
 
 
 def test_the_same_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

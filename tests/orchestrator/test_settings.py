@@ -38,7 +38,7 @@ def test_flags_over_environment_over_file_over_defaults(monkeypatch: pytest.Monk
     monkeypatch.setenv("DRAFTMESH_PORT", "2")
     monkeypatch.setenv("DRAFTMESH_DRAFTERS", "7")
     config = load({"port": 3})
-    assert (config.port, config.drafters, config.verifiers, config.draft_length) == (3, 7, 3, 8)
+    assert (config.port, config.drafters, config.verifiers, config.window) == (3, 7, 3, 16)
 
 
 def test_sections_are_merged_key_by_key(monkeypatch: pytest.MonkeyPatch) -> None:

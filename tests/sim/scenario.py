@@ -97,9 +97,12 @@ def invent(rng: random.Random) -> Scenario:
     page_size = rng.choice((2, 4, 8))
     pages = CONTEXT // page_size * rng.choice((1, 1, 1, 2, 4)) + rng.randint(0, 3)
     config = _verifier(rng, page_size)
-    # Nothing is drawn for these two: seeds stay what they were.
+    # Nothing is drawn for these three: seeds stay what they were.
     rule = ("match", "ratio", "block", "threshold")[pages % 4]
-    named = config.planner.model_copy(update={"name": NAMES[round(1e6 * storm) % len(NAMES)]})
+    drawn = round(1e6 * storm)
+    named = config.planner.model_copy(
+        update={"name": NAMES[drawn % len(NAMES)], "halves": ("auto", "always")[drawn // 8 % 2]}
+    )
     config = config.model_copy(update={"rule": rule, "planner": named})
     frames = rng.choice((2, 3, 8, 64))
     links = {

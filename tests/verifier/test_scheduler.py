@@ -176,7 +176,7 @@ def test_windows_and_a_chunk_share_one_step() -> None:
     assert rows(made.plan()) == [(1, 3, 3, 2), (2, 0, 50, 0)]
 
 
-def test_a_chunk_gets_what_windows_leave_and_drafts_get_half_of_it_at_most() -> None:
+def test_beside_a_prompt_that_needs_everything_drafts_get_a_quarter_of_what_windows_leave() -> None:
     made = scheduler(max_chunk=32, draft_length=16)
     for number in (1, 2):
         made.add(generation(number, 3, max_tokens=50))
@@ -184,7 +184,9 @@ def test_a_chunk_gets_what_windows_leave_and_drafts_get_half_of_it_at_most() -> 
     for each in made.running:
         with_tail(each, *range(20, 36))
     made.add(generation(3, 50))
-    assert rows(made.plan()) == [(1, 3, 9, 8), (2, 3, 8, 7), (3, 0, 15, 0)]
+    assert rows(made.plan()) == [(1, 3, 5, 4), (2, 3, 4, 3), (3, 0, 23, 0)]
+    made.running[2].line[4:] = []  # a prompt that needs less leaves them the rest
+    assert rows(made.plan()) == [(1, 3, 14, 13), (2, 3, 14, 13), (3, 0, 4, 0)]
     made.remove(made.running[2])
     assert rows(made.plan()) == [(1, 3, 16, 15), (2, 3, 16, 15)]
 
@@ -371,11 +373,17 @@ def test_a_forward_begins_with_a_modest_size() -> None:
 @pytest.mark.parametrize(
     ("tokens", "seconds", "expected"),
     [
-        (256, 0.31, 128),  # too late
-        (100, 0.31, 50),  # half of what was really computed
+        (256, 0.6, 128),  # far too late
+        (256, 0.9, 128),  # never to less than half: something else may have taken the time
+        (256, 0.36, 192),  # too late: aimed at nine tenths of the bound
+        (100, 0.6, 50),  # half of what was really computed
         (256, 0.3, 256),  # just in time
+        (256, 0.27, 256),
+        (256, 0.18, 384),  # early: as many as surely take no longer
         (256, 0.09, 512),  # far too early
-        (129, 0.09, 512),
+        (256, 0.0, 512),
+        (192, 0.135, 384),
+        (192, 0.2025, 256),  # that would be fewer
         (128, 0.09, 256),  # says nothing about larger ones
         (4, 9.0, LEAST_CHUNK),
     ],

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from verifier.calibration import BINS, POSITIONS, UNKNOWN, Calibration
 from verifier.config import PlannerConfig
 from verifier.costs import Costs, CostTable
 from verifier.planner import Candidate, Choice, Looks, Outcome, Seen, Steady
-from verifier.planners.admission import admitted, packed
+from verifier.planners.admission import Numbers, admitted, packed
 from verifier.planners.regime import Regime
 
 TRUSTED: Final = 24
@@ -54,8 +53,6 @@ class Budget(Steady):
         self._careful = config.careful
         self._least = own.least
         self._probes = (own.probe_steps, own.probe_every)
-        self._in_turn = not config.overlap
-        self._longest = self.patience
         self.looks = Looks.NOTHING if config.careful else Looks.AHEAD
         self.costs = Costs(table)
         self.calibration = Calibration()
@@ -63,7 +60,6 @@ class Budget(Steady):
         self._now: Regime = self._regime(1)
         self._stories: dict[int, Story] = {}
         self._factors: dict[int, float] = {}  # of stories, for the whole batch at once
-        self._gain = 0.5  # accepted drafts of a row that has a drafter, smoothed
 
     # --- what drafters are asked --------------------------------------------------------------------
 
@@ -95,14 +91,14 @@ class Budget(Steady):
             self.choice = Choice("probe" if self._now.trial else "rest", rows, seconds)
             return [0] * rows
         count = max(0, min(budget, rows * self.most)) + 1
-        costs = table.costs(rows, rows + beside, count) if table else np.ones(count)
+        costs = self.costs.of(rows, rows + beside, count)
         best = admitted(self._survivals(candidates), costs, FAINT)
         worth = "worth" if any(best.lengths) else "waste"
         reason = "probe" if self._now.trial else worth
         self.choice = Choice(reason, best.emitted, best.seconds if table else None)
         return best.lengths
 
-    def _survivals(self, candidates: Sequence[Candidate]) -> npt.NDArray[np.float64]:
+    def _survivals(self, candidates: Sequence[Candidate]) -> Numbers:
         positions = self.most
         confidences_RP, held_RP = packed(candidates, positions)
         if self._careful:
@@ -113,7 +109,9 @@ class Budget(Steady):
         places_P = np.minimum(np.arange(positions), POSITIONS - 1)
         labels = {each.label for each in candidates}
         if len(labels) == 1:
-            chances_RP = self.calibration.of(labels.pop()).chances[places_P, classes_RP]
+            chances_PC = self.calibration.of(labels.pop()).chances
+            classes_RP += places_P * chances_PC.shape[1]
+            chances_RP = chances_PC.take(classes_RP)  # half the time of two indices
         else:
             names = sorted(labels)
             chances = np.stack([self.calibration.of(name).chances for name in names])
@@ -121,13 +119,14 @@ class Budget(Steady):
             chances_RP = chances[which[:, None], places_P, classes_RP]
         factor = self._factors.get
         factors = np.array([factor(each.request, 1.0) for each in candidates])
-        made: npt.NDArray[np.float64] = np.cumprod(chances_RP * held_RP, axis=1)
+        made: Numbers = np.cumprod(chances_RP * held_RP, axis=1)
         made *= factors[:, None]  # the same for all its positions, so that they still never rise
         return made
 
     # --- what is learned ----------------------------------------------------------------------------
 
     def learn(self, outcome: Outcome) -> None:
+        super().learn(outcome)
         rows = len(outcome.parts)
         if not rows:
             return
@@ -149,10 +148,6 @@ class Budget(Steady):
         table = self.costs.table
         plain = table.cost(rows, rows) if table else None
         self._now.learn(emitted / rows, outcome.cycle, plain)
-        if drafting:
-            self._gain += 0.02 * (emitted / rows - 1.0 - self._gain)
-        if not self._in_turn:
-            self.patience = min(self._longest, max(0.0, self._gain) * outcome.forward)
 
     def _judge(self, story: Story, accepted: int) -> None:
         """A request that drafts bring next to nothing goes without a drafter for a while, twice as long each time."""

@@ -30,6 +30,7 @@ class History(Steady):
         return fit(wishes, budget)
 
     def learn(self, outcome: Outcome) -> None:
+        super().learn(outcome)
         if not self.most:
             return
         for each in outcome.parts:

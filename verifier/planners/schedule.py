@@ -115,6 +115,7 @@ class Schedule(Steady):
         return fit([min(length, each.most) for each in candidates], budget)
 
     def learn(self, outcome: Outcome) -> None:
+        super().learn(outcome)
         accepted = [each.accepted for each in outcome.parts]
         slot = self._state[self._now]
         self._state[self._now] = learned(self._slots[self._now], slot, accepted)

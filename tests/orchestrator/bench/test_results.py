@@ -48,6 +48,7 @@ def test_a_row_has_the_keys_that_were_agreed_on() -> None:
     assert KEYS == (
         "prompts", "method", "planner", "concurrency", "mode", "output_tokens_per_s", "ttft_ms", "tpot_ms_p50",
         "tpot_ms_p99", "mean_emitted", "acceptance_rate", "ratio_to_plain", "ratio_to_transformers",
+        "overlap", "verifier_busy", "drafter_busy",
     )  # fmt: skip
     [row] = as_json(summaries([run(PLAIN, 2.0)], "chat"))
     assert tuple(row) == KEYS
@@ -144,7 +145,9 @@ def test_what_is_not_a_number_is_null() -> None:
 
 def test_a_record_holds_the_whole_run() -> None:
     noted = json.loads(json.dumps(record(run(DRAFTED, 2.0, answers=[answer(3)], others=0.25))))
-    assert noted["label"] == {"mode": "drafted", "method": "suffix", "planner": "fixed"}
+    assert noted["label"] == {
+        "mode": "drafted", "method": "suffix", "planner": "fixed", "overlap": None,
+    }  # fmt: skip
     assert noted["output_tokens_per_s"] == 5.5
     assert noted["others"] == 0.25
     assert [each["prompt"] for each in noted["answers"]] == ["p3"]

@@ -45,6 +45,9 @@ class Fake:
     def drafts(self) -> tuple[int, int]:
         return self._drafted, 0
 
+    def work(self, url: str) -> None:
+        """It does not say."""
+
     def close(self) -> None:
         self._diary.append(f"{self.label.mode} closed")
 
