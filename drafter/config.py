@@ -52,6 +52,9 @@ class HiddenConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    first: int = Field(
+        3, ge=1, le=64, description="guesses after a verdict that a chain says at once"
+    )
     projected: bool = Field(
         True, description="the verifier applies the head's fc, so that less travels, where it can"
     )

@@ -53,8 +53,9 @@ class _Work:
 class ChainProposer:
     """A Proposer that takes hidden states (`drafter.capabilities.TakesHidden`).
 
-    With `overlap`, a call draws one token a mirror at most, so that commits are taken over between tokens; without,
-    all that are wanted.
+    With `overlap`, a call draws one token a mirror, so that commits are taken over between tokens, but `first` of them
+    for a mirror that has none yet: a step of the target waits for these, and begins with what it is told first.
+    Without, all that are wanted.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ChainProposer:
         needs: tuple[str, ...],
         *,
         overlap: bool = True,
+        first: int = 1,
         samples: bool = False,
     ) -> None:
         self.needs = needs
@@ -71,6 +73,7 @@ class ChainProposer:
         self._head = head
         self._memory = memory
         self._overlap = overlap
+        self._first = first
         self._samples = samples
         self._chains: dict[Mirror, _Chain] = {}
 
@@ -106,13 +109,17 @@ class ChainProposer:
         goals = [len(mirror.line) - mirror.base + want for mirror, want in wants]
         while works := self._works(wants, goals):
             self._forward(works)
-            if self._overlap:
+            if self._overlap and not any(self._begun(work, goals[work.index]) for work in works):
                 break
         pending = {work.index for work in self._works(wants, goals)}
         return [
             renewed(mirror, self._chains[mirror].guesses, pending=index in pending)
             for index, (mirror, _) in enumerate(wants)
         ]
+
+    def _begun(self, work: _Work, goal: int) -> bool:
+        """It has drawn something, but not what is told first."""
+        return 0 < len(work.chain.guesses) < min(self._first, goal)
 
     def _works(self, wants: Sequence[tuple[Mirror, int]], goals: Sequence[int]) -> list[_Work]:
         """What can be done now. Steps are short and go first into the room of a forward."""
@@ -202,5 +209,10 @@ def make(config: DrafterConfig) -> ChainProposer:
     with weights(config, head) as opened:
         chain = ChainHead(opened, shared, projected=loaded.projected)
     return ChainProposer(
-        chain, loaded.memory, loaded.needs, overlap=config.overlap, samples=config.samples
+        chain,
+        loaded.memory,
+        loaded.needs,
+        overlap=config.overlap,
+        first=config.hidden.first,
+        samples=config.samples,
     )
