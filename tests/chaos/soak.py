@@ -152,8 +152,9 @@ def main() -> None:
     wrong = [*record.faults, *before.grown(after)]
     if record.errors:
         wrong.append(f"{record.errors} requests failed, and no verifier was touched")
+    minutes = (time.monotonic() - began) / 60
     lines = [
-        f"{(time.monotonic() - began) / 60:.1f} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
+        f"{minutes:.1f} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
         f"before: {before}",
         f"after:  {after}",
         *(f"WRONG: {each}" for each in wrong),

@@ -28,8 +28,8 @@ from verifier.roster import FIRST_WAIT
 SEED: Final = 20_000
 SHORT: Final = 120
 """Prompt and output that the victim drafts for, where that is the fault."""
-STALL: Final = 0.05
-"""Seconds between two tokens of a stream at most, whatever happens to its drafter: a step, and the turns beside it."""
+STALL: Final = 0.1
+"""Seconds between two tokens of a stream at most, whatever happens to its drafter: a step, and the longest patience."""
 DOWN: Final = 1.2
 """Seconds until a fault is mended: longer than silence."""
 MARGIN: Final = 0.15
@@ -52,7 +52,7 @@ class Rig(SteadyWorld):
 
     def __init__(self, seed: int, fault: Fault, *, other: bool) -> None:
         rng = random.Random(seed)
-        planner = PlannerConfig(draft_length=2, patience=0.002)
+        planner = PlannerConfig(name="fixed", draft_length=2)
         ways = {"drafter-0": rng.choice((0.0002, 0.001, 0.004)), "drafter-1": 0.004}
         contexts = (fault.context, 0) if other else (fault.context,)
         super().__init__(seed, scenario(rng, planner, contexts), ways)

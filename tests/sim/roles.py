@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class VerifierPlace(Place):
     """A verifier over the hash model. `peers` are the drafters it is told to dial.
 
-    `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked,
-    `last_id` the newest request when it began to drain.
+    `decoding` holds the output lengths of the rows that must grow in this turn, `sat` who was left out of it, `tails`
+    the tails that were checked, `last_id` the newest request when it began to drain.
     """
 
     core: VerifierCore
@@ -50,6 +50,7 @@ class VerifierPlace(Place):
         self.config = config
         self.peers = tuple(world.scenario.drafters)
         self.decoding: dict[int, int] = {}
+        self.sat: frozenset[int] = frozenset()
         self.tails: dict[int, tuple[float, ...]] = {}
         self.last_id: int | None = None
         self.skew = world.some_clock()
@@ -71,6 +72,7 @@ class VerifierPlace(Place):
         self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, self.clock, slices)
         self.core.drafting = self.drafting
         self.tails.clear()
+        self.sat = frozenset()
         self.last_id = None
         worker = HashWorker(
             world.chain,
