@@ -17,7 +17,7 @@ def facts(
     """All that the card tells."""
     sets = {name: _said(each) for name, each in sorted(found.items())}
     return {
-        "run": dict(run),
+        "run": {**run, **{key: Path(run[key]).name for key in ("target", "dataset")}},
         "guesses": guesses,
         "acceptance": sets | {"all": _said(whole(found.values(), guesses))},
         **more,

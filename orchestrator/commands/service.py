@@ -75,15 +75,29 @@ def _drafts(
         return _model(
             config, config.draft, "draft model", news
         ) if config.draft else target, nothing
-    if not config.draft:
-        raise ConfigError(f"Method {config.method} needs a draft head: --draft FOLDER")
-    folder = Path(config.draft).expanduser().absolute()
+    folder = _head(config)
     one = drafter(config, 0, target, folder).config
     assert isinstance(one, DrafterConfig)
     try:
         return folder, captured(one).model_copy(update={"recent": nothing.recent})
     except ValueError as error:
         raise ConfigError(f"The draft head cannot be used: {error}") from error
+
+
+def _head(config: Config) -> Path:
+    """The head that was asked for; else the one that comes with draftmesh."""
+    from drafter.checkpoints.bundled import bundled, targets  # noqa: PLC0415
+
+    if config.draft:
+        return Path(config.draft).expanduser().absolute()
+    whole = config.drafter.model_copy(update={"method": config.method})
+    for method in whole.methods:
+        if (found := bundled(config.target, method)) is not None:
+            return found
+    known = ", ".join(targets()) or "no model yet"
+    raise ConfigError(
+        f"Method {config.method} needs a draft head: --draft FOLDER (draftmesh has some for {known})"
+    )
 
 
 def serving(service: Service) -> bool:
