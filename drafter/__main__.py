@@ -17,6 +17,7 @@ from protocol.errors import LocalError
 from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
+from protocol.quietly import if_asked
 from protocol.runtime import arguments, clock, draw, fail, health, run, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
@@ -51,7 +52,7 @@ def main() -> None:
                 if found is None:
                     return
                 config = found
-            node = build(config, tracer)
+            node = if_asked(lambda: build(config, tracer))
         except (LocalError, ValueError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))

@@ -2,15 +2,22 @@
 
 A child sees by the end of its stdin that its parent is gone, but only if it still reads. Where the system offers it, a
 child asks to be killed then: so one that is frozen, or too busy to read, goes, too.
+
+A drafter that is started again beside roles that serve leaves them the processors while it loads.
 """
 
 import ctypes
 import runpy
 import signal
 import sys
+from importlib import import_module
 from typing import Final
 
+from protocol.quietly import if_asked
+
 PR_SET_PDEATHSIG: Final = 1
+QUIET: Final = {"drafter": ("drafter.node", "drafter.proposers", "protocol.zmq_mesh")}
+"""Modules that may load quietly, and which of their imports take long."""
 
 
 def main() -> None:
@@ -18,6 +25,8 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     module = sys.argv.pop(1)
+    if module in QUIET:
+        if_asked(lambda: [import_module(each) for each in QUIET[module]])
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -17,7 +17,7 @@ from protocol.link import Identity
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
-from protocol.runtime import arguments, clock, draw, fail, run
+from protocol.runtime import arguments, clock, draw, fail, health, run
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
 from verifier.node import Worker
@@ -35,6 +35,7 @@ class PrefillNode:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
+        self.serving = True
         self._worker = worker
         self._clock = clock
         self._reporter = Reporter(endpoint)
@@ -85,16 +86,23 @@ def main() -> None:
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
     try:
+        asked = health("prefill", config.health)
         node = build(config)
-    except (EngineError, LocalError) as error:
+    except (EngineError, LocalError, OSError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))
     control.on_command(node.endpoint.mesh.wake)
-    announce("ready", node_id=config.node_id, address=node.endpoint.mesh.address)
+    announce(
+        "ready",
+        node_id=config.node_id,
+        address=node.endpoint.mesh.address,
+        health=asked.address,
+    )
     try:
-        run(node, control, config.drain_seconds)
+        run(node, control, config.drain_seconds, asked)
     finally:
         node.close()
+        asked.close()
 
 
 def build(config: VerifierConfig) -> PrefillNode:

@@ -53,7 +53,8 @@ class Relay:
             back.close()
             return
         self._writers |= {back, forth}
-        await asyncio.gather(self._pass(near, forth), self._pass(far, back))
+        with suppress(asyncio.CancelledError):  # whoever cancels ends the relay
+            await asyncio.gather(self._pass(near, forth), self._pass(far, back))
         self._writers -= {back, forth}
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

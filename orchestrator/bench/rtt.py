@@ -64,6 +64,21 @@ HEAD: Final = (
 )
 
 
+def ready(process: Process, name: str) -> dict[str, Any]:
+    """What a child says when it is ready; a BenchError if it ends first, or takes too long."""
+    deadline = time.monotonic() + START
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(max(0.0, deadline - time.monotonic())):
+            lines = process.read()
+            if lines is None:
+                raise BenchError(f"the {name} ended before it was ready")
+            for line in lines:
+                if line["state"] == "ready":
+                    return line
+    raise BenchError(f"the {name} was not ready within {START:g} s")
+
+
 class Stand:
     """A front door, a verifier and a drafter, with a relay before the drafter."""
 
@@ -77,25 +92,14 @@ class Stand:
             child.role: Process(child, folder / f"{child.name}.log")
             for child in children(one, target, draft, usable_cores())
         }
-        drafter, verifier = (self._ready(role)["address"] for role in ("drafter", "verifier"))
+        drafter, verifier = (
+            ready(self._processes[role], role)["address"] for role in ("drafter", "verifier")
+        )
         host, _, port = drafter.removeprefix("tcp://").rpartition(":")
         self.relay = Relay(host, int(port))
         self._processes["front"].tell({"peers": [verifier]})
-        self.url: str = self._ready("front")["http"]
+        self.url: str = ready(self._processes["front"], "front")["http"]
         self.drafts(on=True)
-
-    def _ready(self, role: str) -> dict[str, Any]:
-        process, deadline = self._processes[role], time.monotonic() + START
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while selector.select(max(0.0, deadline - time.monotonic())):
-                lines = process.read()
-                if lines is None:
-                    raise BenchError(f"the {role} ended before it was ready")
-                for line in lines:
-                    if line["state"] == "ready":
-                        return line
-        raise BenchError(f"the {role} was not ready within {START:g} s")
 
     def drafts(self, *, on: bool) -> None:
         """Give the verifier its drafter, or take it away; returns when it is so."""

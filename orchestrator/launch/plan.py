@@ -10,8 +10,8 @@ from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import LIGHT, Share, shares
-from protocol.config import HealthConfig
 from orchestrator.roles import HELPERS
+from protocol.config import HealthConfig
 from verifier.config import DraftsConfig, VerifierConfig
 
 MODULES: Final[Mapping[str, str]] = {

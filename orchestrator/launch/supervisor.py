@@ -29,6 +29,7 @@ from orchestrator.launch.events import (
 from orchestrator.launch.member import NEVER, Guest, Member
 from orchestrator.launch.plan import DIALS, MODULES, Child, Spare, no_spare
 from orchestrator.launch.wishes import grant
+from protocol.quietly import VARIABLE
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
@@ -117,7 +118,10 @@ class Supervisor:
             update["health"] = health.model_copy(update={"port": _port(member.health)})
         config = member.child.config.model_copy(update=update)
         member.state, member.announced, member.reason = "starting", False, ""
-        child = replace(member.child, config=config)
+        environment = member.child.environment
+        if member.deaths and not member.child.essential:  # others serve meanwhile
+            environment = {**environment, VARIABLE: "1"}
+        child = replace(member.child, config=config, environment=environment)
         return [Spawn(child), Changed(child.name, "starting")]
 
     def _said(self, member: Member, said: Said, now: float) -> list[Action]:
@@ -158,7 +162,7 @@ class Supervisor:
             for each in self.members.values()
             if each.child.role in dialled and each.announced
         ]
-        peers += [each.address for each in self.guests.values() if each.role == dialled]
+        peers += [each.address for each in self.guests.values() if each.role in dialled]
         return [Tell(member.child.name, {"peers": peers})]
 
     def _exited(self, member: Member, code: int, now: float) -> list[Action]:

@@ -57,8 +57,9 @@ def grant(house: Household, wish: Wish, now: float) -> list[Action]:
 
 
 def _register(house: Household, wish: Registered) -> list[Action]:
-    if wish.role not in DIALS.values():
-        text = f"a {wish.role or 'node without a role'} is not dialled; {_or(DIALS.values())} is"
+    dialled = [role for roles in DIALS.values() for role in roles]
+    if wish.role not in dialled:
+        text = f"a {wish.role or 'node without a role'} is not dialled; {_or(dialled)} is"
         raise RefusedError(text, "role")
     if not wish.name:
         raise RefusedError("the node has no name", "node_id")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from orchestrator.bench.relay import Wire
+from orchestrator.bench.relay import Relay, Wire
 from orchestrator.bench.rtt import Stand
 from orchestrator.config import Config
 from protocol.config import LinkConfig
@@ -74,21 +74,21 @@ def run(say: Callable[[str], object]) -> list[str]:
         config = Config(target=str(folder / "model"), dtype="float32", link=LinkConfig())
         stand = Stand(config, folder, silence=config.link.silence)
         try:
-            return _faults(stand, say)
+            return faults(Asker(stand.url), stand.relay, say)
         finally:
             stand.close()
 
 
-def _faults(stand: Stand, say: Callable[[str], object]) -> list[str]:
-    asker = Asker(stand.url)
+def faults(asker: Asker, relay: Relay, say: Callable[[str], object]) -> list[str]:
+    """Every fault once, on a relay between the verifier and its only drafter."""
     asker.drafting_again()
     for name, wire in FAULTS.items():
-        stand.relay.wire = wire
+        relay.wire = wire
         if "hung up" in name:
-            stand.relay.hang_up()
+            relay.hang_up()
         for _ in range(HURT):
             asker.ask()
-        stand.relay.wire = Wire()
+        relay.wire = Wire()
         seconds = asker.drafting_again()
         say(f"{name:28} drafting again after {seconds:6.2f} s")
         if seconds > BOUND:

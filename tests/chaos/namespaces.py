@@ -1,7 +1,8 @@
 """Two hosts on one machine: a verifier and a front door in one network namespace, a drafter in another, a veth between.
 
 `unshare -rn python -m tests.chaos.namespaces` (no root needed where the kernel lets users have namespaces). The wire
-goes down and up again; answers go on, and so do drafts once it is up.
+goes down and up again; then the verifier dials through a relay that delays, jitters, narrows, loses and hangs up:
+`tc netem` would do the same where the kernel has it. Answers go on all the while, and so do drafts after it.
 """
 
 import json
@@ -17,7 +18,8 @@ from typing import Final
 
 import httpx
 
-from tests.chaos.links import BOUND, Asker
+from orchestrator.bench.relay import Relay
+from tests.chaos.links import BOUND, Asker, faults
 from tests.models import write_byte_llama
 
 HERE, THERE, PORT = "10.117.0.1", "10.117.0.2", 7400
@@ -123,13 +125,14 @@ def main() -> None:
 def _story(hosts: Hosts, model: str) -> list[str]:
     mesh = {"insecure": True}  # nobody else is in these namespaces
     drafter = f"tcp://{THERE}:{PORT}"
+    relay = Relay(THERE, PORT)
     shared: dict[str, object] = {"mesh": mesh}
     hosts.start(
         "drafter", {**shared, "bind": drafter, "method": "suffix", "target": model}, far=True
     )
     verifier = {
         **shared,
-        "drafters": [drafter],
+        "drafters": [relay.address],
         "model": model,
         "dtype": "float32",
         "kv_bytes": 1 << 24,
@@ -152,7 +155,10 @@ def _story(hosts: Hosts, model: str) -> list[str]:
     sys.stdout.write(f"drafting again {seconds:.2f} s after the wire was up\n")
     if seconds > BOUND:
         asker.wrong.append(f"drafting again after {seconds:.1f} s")
-    return asker.wrong
+    try:
+        return faults(asker, relay, lambda line: sys.stdout.write(f"{line}\n"))
+    finally:
+        relay.close()
 
 
 if __name__ == "__main__":

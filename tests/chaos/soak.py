@@ -144,16 +144,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
-        asked = questions(folder / "model")
+        target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
-        with up(str(folder / "model"), folder, *flags) as service:
-            rng = random.Random(given.seed)
+        with up(target, folder, *flags) as service:
+            rng, began = random.Random(given.seed), time.monotonic()
             record, made, before, after = asyncio.run(soak(service, asked, given.minutes * 60, rng))
     wrong = [*record.faults, *before.grown(after)]
     if record.errors:
         wrong.append(f"{record.errors} requests failed, and no verifier was touched")
+    minutes = (time.monotonic() - began) / 60
     lines = [
-        f"{given.minutes:g} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
+        f"{minutes:.1f} minutes: {made} faults, {record.answers} answers, {record.tokens} pieces",
         f"before: {before}",
         f"after:  {after}",
         *(f"WRONG: {each}" for each in wrong),

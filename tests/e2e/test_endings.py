@@ -76,7 +76,9 @@ async def everybody(url: str) -> list[str]:
         return await asyncio.gather(*asked)
 
 
-@pytest.mark.parametrize(("page_size", "draft_length"), [(1, 1), (16, 8)])
+@pytest.mark.parametrize(
+    ("page_size", "draft_length"), [pytest.param(1, 1, marks=pytest.mark.full), (16, 8)]
+)
 def test_nothing_is_left_anywhere(tmp_path: Path, page_size: int, draft_length: int) -> None:
     model = tmp_path / "model"
     write_byte_llama(model)

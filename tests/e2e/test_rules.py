@@ -51,7 +51,7 @@ def ask_for_pieces(service: Service, *, max_tokens: int, usage: bool) -> list[An
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
-@pytest.mark.parametrize("rule", ["ratio", "block"])
+@pytest.mark.parametrize("rule", ["ratio", pytest.param("block", marks=pytest.mark.full)])
 def test_what_is_sampled_over_http_follows_the_targets_law(tmp_path: Path, rule: str) -> None:
     (target := tmp_path / "target").mkdir()
     (draft := tmp_path / "draft").mkdir()

@@ -125,14 +125,19 @@ def test_labels_that_are_off_by_one_are_not_accepted(
     assert rate < 0.5
 
 
-def offline(target: Target, config: DrafterConfig, name: str, length: int) -> float:
-    """Acceptance by teacher forcing, round after round, in dense arithmetic: no page, no mirror, no mesh."""
+def offline(
+    target: Target, config: DrafterConfig, name: str, length: int, committed: int | None = None
+) -> float:
+    """Acceptance by teacher forcing, round after round, in dense arithmetic: no page, no mirror, no mesh.
+
+    From a line of `committed` tokens on; by default from the first token of the answer.
+    """
     kind = KINDS[name]
     line, rows = learned(target, kind)
     assert config.model is not None
     w = training.read(config.model, target.folder)
     end = len(target.prompts[PROMPT]) + OUTPUT - SIZE
-    committed = len(target.prompts[PROMPT]) + 1
+    committed = committed or len(target.prompts[PROMPT]) + 1
     drafted = accepted = 0
     while committed < end:
         guesses = _guesses(w, kind, line[:committed], rows[: committed - 1], length)
@@ -205,6 +210,32 @@ def test_a_request_that_moves_is_drafted_for_as_if_it_had_not(
     drafted, accepted = (after - then for after, then in zip(counts(moving), before, strict=True))
     assert accepted == drafted >= 8
     assert moving.core.drafting.unbindings["draining"] == 1
+
+
+@pytest.mark.parametrize("name", ["eagle3", "dspark"])
+def test_after_a_move_acceptance_is_that_of_an_undisturbed_run(
+    target: Target, tmp_path: Path, name: str
+) -> None:
+    """A head that knows the text a little: what it gets right of the rest does not hang on when it joined."""
+    config = taught(tmp_path, target, name, steps=30)
+    two = [config.model_copy(update={"node_id": f"drafter-{number}"}) for number in range(2)]
+    moving = Cluster(
+        target.folder, two, draft_length=4, page_size=PAGE, max_chunk=16, features=captured(config)
+    )
+    running = moving.begin([target.prompts[PROMPT]], Ending(OUTPUT - SIZE))
+    moving.turns(7)
+    moving.drafters["drafter-0"].command(Drain())
+    while moving.core.drafting.unbindings["draining"] == 0:
+        moving.turns(1)
+    while not counts(moving)[0] or moving.core.drafting.bindings < 2:
+        moving.turns(1)
+    before = counts(moving)
+    (generation,) = moving.core._generations.values()
+    line = len(generation.line)
+    moving.finish(running)
+    drafted, accepted = (after - then for after, then in zip(counts(moving), before, strict=True))
+    assert drafted >= 8
+    assert accepted / drafted == pytest.approx(offline(target, config, name, 4, line), abs=0.15)
 
 
 def counts(cluster: Cluster) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from tests.fuzz.session import Session
+from tests.fuzz.session import FLAT, Session
 
 
 def main() -> None:
@@ -14,15 +14,23 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    session, began = Session(given.seed), time.perf_counter()
-    for _ in range(given.inputs):
+    session, began, process = Session(given.seed), time.perf_counter(), psutil.Process()
+    for _ in range(given.inputs // 10):
         session.feed()
-    seconds = time.perf_counter() - began
-    memory = psutil.Process().memory_info().rss >> 20
+    before = process.memory_info().rss
+    for _ in range(given.inputs - given.inputs // 10):
+        session.feed()
+    seconds, after = time.perf_counter() - began, process.memory_info().rss
+    wrong = session.wrong()
+    if after - before >= FLAT:
+        wrong.append("memory grows")
     sys.stdout.write(
-        f"{session.inputs} inputs, {session.read} of them frames, in {seconds:.1f} s; {memory} MiB; "
+        f"{session.inputs} inputs, {session.read} of them frames, in {seconds:.1f} s; "
+        f"{before >> 20} MiB after a tenth of them, {after >> 20} MiB after all; "
         f"{session.honest} answers to honest clients; held: {session.held()}\n"
     )
+    sys.stdout.write("".join(f"WRONG: {each}\n" for each in wrong))
+    raise SystemExit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ WORDS: Final = ("", "link", "full", "draining", "ready", "x" * 5000, "a", "\x00"
 STEP_EVERY: Final = 16
 NEWS_EVERY: Final = 512
 """Inputs between two requests of the honest peer."""
+FLAT: Final = 16 << 20
+"""Bytes that a process may grow by after the first tenth of many inputs."""
 
 
 class Session:
@@ -210,6 +212,22 @@ class Session:
         )
 
     # --- what must hold -----------------------------------------------------------------------------
+
+    def wrong(self) -> list[str]:
+        """What does not hold; empty."""
+        held, share = self.held(), self.read / self.inputs
+        found = [
+            f"{held[name]} {name}, at most {most}"
+            for name, most in {"mirrors": 8, "choices": 12, "lanes": 6, "counters": 39}.items()
+            if held[name] > most
+        ]
+        if held["lanes"] < 6:
+            found.append(f"{held['lanes']} lanes of 6")
+        if not 0.2 < share < 0.9:
+            found.append(f"{share:.2f} of the inputs were frames: noise alone, or manners")
+        if self.honest < (due := self.inputs // NEWS_EVERY - 2):
+            found.append(f"{self.honest} answers to honest clients, {due} were due")
+        return found
 
     def held(self) -> dict[str, int]:
         """Sizes that must not grow with the number of inputs."""

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from tests.fuzz.session import NEWS_EVERY, Session
+from tests.fuzz.session import FLAT, Session
 
 MILLION = 1_000_000
 
@@ -15,19 +15,9 @@ def fed(inputs: int, seed: int) -> Session:
     return session
 
 
-def check(session: Session) -> None:
-    assert 0.2 < session.read / session.inputs < 0.9  # neither noise nor manners alone
-    assert session.honest >= session.inputs // NEWS_EVERY - 2
-    held = session.held()
-    assert held["mirrors"] <= 8
-    assert held["choices"] <= 12
-    assert held["lanes"] == 6
-    assert held["counters"] < 40
-
-
 @pytest.mark.parametrize("seed", [1, 2])
-def test_ten_thousand_inputs(seed: int) -> None:
-    check(fed(5_000, seed))
+def test_thousands_of_inputs(seed: int) -> None:
+    assert fed(5_000, seed).wrong() == []
 
 
 @pytest.mark.full
@@ -39,5 +29,5 @@ def test_a_million_inputs_and_memory_is_flat() -> None:
     before = process.memory_info().rss
     for _ in range(MILLION - MILLION // 10):
         session.feed()
-    check(session)
-    assert process.memory_info().rss - before < 16 << 20
+    assert session.wrong() == []
+    assert process.memory_info().rss - before < FLAT

@@ -25,6 +25,7 @@ from orchestrator.launch.events import (
 from orchestrator.launch.plan import Child
 from orchestrator.launch.supervisor import ATTEMPTS, LONGEST_WAIT, MARGIN, STEADY, Supervisor
 from orchestrator.launch.wishes import RefusedError
+from protocol.quietly import VARIABLE
 from tests.orchestrator.fakes import config
 from verifier.config import VerifierConfig
 
@@ -105,6 +106,25 @@ def test_a_dead_child_is_taken_off_the_list_and_comes_back_where_it_was() -> Non
     assert isinstance(spawn, Spawn)
     assert getattr(spawn.child.config, "bind", "") == ADDRESSES["drafter-0"]
     assert stage.ready("drafter-0") == [Tell("verifier-0", {"peers": [ADDRESSES["drafter-0"]]})]
+
+
+def test_a_drafter_that_is_started_again_leaves_the_processors_to_those_that_serve() -> None:
+    stage = Stage()
+    first = {
+        each.child.name: each.child for each in stage.happen(Tick()) if isinstance(each, Spawn)
+    }
+    assert not any(VARIABLE in child.environment for child in first.values())
+    stage = Stage().up()
+    stage.happen(Exited("drafter-0", -9))
+    (drafter,) = stage.wait()
+    stage.happen(Exited("verifier-0", -9))
+    (verifier,) = stage.wait()
+    assert isinstance(drafter, Spawn)
+    assert isinstance(verifier, Spawn)
+    assert (VARIABLE in drafter.child.environment, VARIABLE in verifier.child.environment) == (
+        True,
+        False,
+    )
 
 
 def test_a_restarted_dialler_is_told_whom_to_dial() -> None:

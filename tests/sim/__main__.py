@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from time import perf_counter
 
 from tests.sim.history import History
-from tests.sim.planted import PLANTED, noticed
+from tests.sim.planted import PLANTED, note, noticed
 from tests.sim.runner import replay_all
 
 
@@ -21,11 +21,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this one and tell all of it")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--planted", action="store_true", help="plant each known fault")
+    parser.add_argument("--note", action="store_true", help="remember the seeds that show them")
     given = parser.parse_args()
     if given.seed is not None:
         return _tell(given.seed)
     if given.planted:
-        return _plant(given.seeds, given.processes)
+        return _plant(given.seeds, given.processes, remember=given.note)
     return _run(range(given.start, given.start + given.seeds), given.processes)
 
 
@@ -64,16 +65,19 @@ def _run(seeds: range, processes: int) -> int:
     return 0
 
 
-def _plant(histories: int, processes: int) -> int:
-    missed = 0
+def _plant(histories: int, processes: int, *, remember: bool) -> int:
+    missed, counts = 0, {}
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         found = pool.map(partial(noticed, histories=histories), PLANTED)
         for (name, fault), result in zip(PLANTED.items(), found, strict=True):
             if result is not None:
+                counts[name] = result[0]
                 print(f"{name:45} {result[0]:5}  {result[1][:100]}", flush=True)
                 continue
             missed += not fault.unseen
             print(f"{name:45}     -  {fault.unseen or 'NOT NOTICED'}", flush=True)
+    if remember:
+        note(counts)
     return int(missed > 0)
 
 

@@ -31,7 +31,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         DraftTail, "_check", "row.start + count > base + self.granted", "False", rare=True
     ),
     "base beyond the committed": fault(DraftTail, "_check", "base > len(self.final)", "False"),
-    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and"),
+    "token ids unchecked": fault(DraftTail, "_check", "count and", "False and", rare=True),
     "confidences not settled": fault(
         DraftTail,
         "_settle",

@@ -192,6 +192,7 @@ class HashWorker:
         rule: Entry = RULES["match"],
     ) -> None:
         self._rule = rule
+        self._decide = rule.decide(VerifierConfig(model=Path())) if rule.decide else None
         self._chain = chain
         self._page_size = page_size
         self._slots = array("Q", bytes(8 * pages * page_size))  # what the target reads
@@ -253,7 +254,7 @@ class HashWorker:
 
     def _test(self, row: Work, states: Sequence[int], rule: Entry) -> Verdict:
         """The real rule over a target that is certain of the token that plain decoding would draw: any coin will do."""
-        assert rule.decide is not None
+        assert self._decide is not None
         own = [
             self._chain.draw(
                 state,
@@ -272,7 +273,7 @@ class HashWorker:
             row,
             guesses,
             [Mass(each, 1.0 - each.sum()) for each in inside],
-            decide=rule.decide(VerifierConfig(model=Path())),
+            decide=self._decide,
             coins=[((mix(state, 3) >> 12) + 0.5) / 2**52 for state in states],
             drawing=_Certain(own),
         )
@@ -283,7 +284,7 @@ class HashWorker:
             raise Breach(f"request {row.request}: stale or foreign KV in pages {row.pages}")
         if not row.draws:
             return Verdict()
-        if self._rule.decide is not None:
+        if self._decide is not None:
             return self._test(row, states[len(states) - row.draws :], self._rule)
         drafts = row.tokens[len(row.tokens) - row.drafts :]
         own: list[int] = []

@@ -46,12 +46,6 @@ class SimMesh:
     def address(self) -> str:
         return self.inner.address
 
-    @property
-    def next_arrival(self) -> float:
-        """When the next message that was sent to this node is here."""
-        inbox = self.inner._inbox
-        return inbox[0][0] if inbox else FOREVER
-
     def connect(self, address: str) -> Peer:
         return self.inner.connect(address)
 
@@ -137,10 +131,18 @@ class Place:
 
     def due(self) -> float:
         """When this node has a reason to take a turn."""
-        if self.node is None or self._mesh is None:
+        mesh = self._mesh
+        if self.node is None or mesh is None:
             return FOREVER
-        reason = 0.0 if self._busy else min(self._mesh.wake_at, self._mesh.next_arrival)
-        return max(reason, self.free_at)
+        due = self.busy_until
+        due = max(due, self.frozen_until)
+        if self._busy:
+            return due
+        inbox = mesh.inner._inbox
+        reason = mesh.wake_at
+        if inbox and inbox[0][0] < reason:
+            reason = inbox[0][0]
+        return max(due, reason)
 
     @property
     def free_at(self) -> float:

@@ -17,8 +17,11 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - no early acknowledgements: the next heartbeat acknowledges too.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from tests.sim.edits import Fault, applied
@@ -28,6 +31,7 @@ from tests.sim.faults_of_serving import SERVING
 from tests.sim.faults_of_speculation import SPECULATION
 from tests.sim.history import History
 
+KNOWN: Final = Path(__file__).with_name("noticed.json")
 PLANTED: Final[Mapping[str, Fault]] = {**SPECULATION, **LINKS, **SERVING, **HANDOVER}
 
 
@@ -36,12 +40,27 @@ def planted(name: str) -> AbstractContextManager[None]:
     return applied(PLANTED[name])
 
 
-def noticed(name: str, histories: int) -> tuple[int, str] | None:
-    """How many histories it took to notice the fault, and what was noticed; None if that many show nothing."""
+def noticed(name: str, histories: int, first: Iterable[int] = ()) -> tuple[int, str] | None:
+    """How many histories it took to notice the fault, and what was noticed; None if that many show nothing.
+
+    Seeds are tried in order; those of `first`, which are known to show it, before all others.
+    """
     with planted(name):
-        for seed in range(histories):
+        for count, seed in enumerate(chain(first, range(histories)), 1):
             try:
                 History(seed).run()
             except Exception as error:  # noqa: BLE001  # a fault may break anything
-                return seed + 1, f"{type(error).__name__}: {error}"
+                return count, f"{type(error).__name__}: {error}"
     return None
+
+
+def known() -> dict[str, int]:
+    """By fault, the first seed that showed it when all were last tried: `python -m tests.sim --planted --note`."""
+    seeds: dict[str, int] = json.loads(KNOWN.read_text(encoding="utf-8"))
+    return seeds
+
+
+def note(counts: Mapping[str, int]) -> None:
+    """Remember how many histories each fault took."""
+    seeds = {name: count - 1 for name, count in sorted(counts.items())}
+    KNOWN.write_text(json.dumps(seeds, indent=1) + "\n", encoding="utf-8")

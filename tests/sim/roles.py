@@ -21,7 +21,7 @@ from tests.sim.liar import Liar
 from tests.sim.model import END, ROW_BYTES, HashWorker, ToyDetokenizer
 from tests.sim.places import Node, Place, SimMesh
 from tests.sim.proposer import STATES, HashProposer
-from tests.sim.scenario import CONTEXT, DrafterSketch, FrontSketch, Nature, PrefillSketch
+from tests.sim.scenario import DrafterSketch, FrontSketch, Nature, PrefillSketch
 from tests.sim.watch import WatchedDrafting
 from verifier.acceptance import RULES
 from verifier.admission import Admission
@@ -46,8 +46,8 @@ CHANNELS: Final = ("zmq",)
 class VerifierPlace(Place):
     """A verifier over the hash model. `peers` are the drafters and prefill nodes it is told to dial.
 
-    `decoding` holds the output lengths of the rows that must grow in this turn, `tails` the tails that were checked,
-    `last_id` the newest request when it began to drain.
+    `decoding` holds the output lengths of the rows that must grow in this turn, `sat` who was left out of it, `tails`
+    the tails that were checked, `last_id` the newest request when it began to drain.
     """
 
     core: VerifierCore
@@ -59,6 +59,7 @@ class VerifierPlace(Place):
         self.config = config
         self.peers = (*world.scenario.drafters, *world.scenario.prefill)
         self.decoding: dict[int, int] = {}
+        self.sat: frozenset[int] = frozenset()
         self.tails: dict[int, tuple[float, ...]] = {}
         self.last_id: int | None = None
         self.skew = world.some_clock()
@@ -80,7 +81,7 @@ class VerifierPlace(Place):
         pages = worker.pages
         self.core = VerifierCore(
             config,
-            Admission(CONTEXT, vocabulary, frozenset({END})),
+            Admission(world.scenario.context, vocabulary, frozenset({END})),
             pool,
             planner,
             ToyDetokenizer,
@@ -90,11 +91,14 @@ class VerifierPlace(Place):
         self.drafting = WatchedDrafting(planner, vocabulary, self.core.counters, self.clock, slices)
         self.core.drafting = self.core.handover._drafting = self.drafting
         self.tails.clear()
+        self.sat = frozenset()
         self.last_id = None
         self.drafting.hidden = Hidden(
             worker.rows, ROW_BYTES, config.features.recent, frame_bytes=7 * ROW_BYTES
         )
-        identity = Identity("verifier", self.address, limits=Limits(CONTEXT), features=(STATES,))
+        identity = Identity(
+            "verifier", self.address, limits=Limits(world.scenario.context), features=(STATES,)
+        )
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         node = VerifierNode(self.core, self.endpoint, worker, self.clock)
         node.command(Peers(self.peers))
@@ -145,7 +149,7 @@ class PrefillPlace(Place):
             Giving(config.handover, pages.layout, CHANNELS, sketch.piece),
             self.deliveries,
             pool,
-            context=CONTEXT,
+            context=world.scenario.context,
             vocabulary=world.chain.vocabulary,
         )
         identity = Identity("prefill", self.address)

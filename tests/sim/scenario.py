@@ -82,6 +82,7 @@ class Scenario:
     pages: int
     bound: int
     storm: float
+    context: int = CONTEXT
 
     @property
     def addresses(self) -> list[str]:

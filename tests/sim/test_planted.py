@@ -3,10 +3,11 @@
 import pytest
 
 from tests.sim.breach import Breach
-from tests.sim.planted import PLANTED, noticed, planted
+from tests.sim.planted import PLANTED, known, noticed, planted
 from tests.sim.small_scope import Scope, explore
 
 QUICK = [name for name, fault in PLANTED.items() if not (fault.rare or fault.unseen)]
+SEEDS = known()
 RARE = [name for name, fault in PLANTED.items() if fault.rare]
 TAIL_FAULTS = [
     "late tokens not compared",
@@ -31,7 +32,9 @@ def test_every_fault_fits_the_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_fault_is_noticed_soon(name: str) -> None:
-    assert noticed(name, 100)
+    """Where the code has changed since its seed was noted, the seed may show nothing any more, but others do."""
+    seed = SEEDS.get(name)
+    assert noticed(name, 100, () if seed is None else (seed,))
 
 
 @pytest.mark.full

@@ -33,7 +33,9 @@ def watch_step(world: World, place: VerifierPlace, step: Step) -> None:
         if each.todo == 1 and each.id not in sat
     }
     holds(len(rows) == len(step.rows), place.address, "two rows for one request")
-    holds(place.decoding.keys() <= rows.keys(), place.address, "left out of a step", rows.keys())
+    decoding = [each for each in core.scheduler.running if each.todo == 1]
+    _left_out(place, {each.id for each in decoding} - rows.keys())
+    place.decoding = {each.id: len(each.output.tokens) for each in decoding if each.id in rows}
     for row in step.rows:
         generation = generations[row.request]
         assert generation.sequence is not None
@@ -56,6 +58,14 @@ def watch_step(world: World, place: VerifierPlace, step: Step) -> None:
             holds(row.drafts <= limit, place.address, row.drafts, "drafts, limit", limit)
             holds(list(guesses) == binding.tail.ahead[: row.drafts], place.address, "not its tail")
             _tail(world, place, generation)
+
+
+def _left_out(place: VerifierPlace, requests: set[int]) -> None:
+    """Whoever decodes takes part in every step; where halves take turns, in every other one at least."""
+    halves = place.config.planner.halves != "never" and place.config.planner.overlap
+    holds(halves or not requests, place.address, "left out of a step:", requests)
+    holds(requests.isdisjoint(place.sat), place.address, "left out twice in a row:", requests)
+    place.sat = frozenset(requests)
 
 
 def check_verifier(world: World, place: VerifierPlace, *, ran: bool) -> None:

@@ -29,9 +29,14 @@ SPONTANEOUS = 0.03
 
 
 class World:
-    """Everything of one history. All randomness is drawn from `rng`, all time is read from `clock`."""
+    """Everything of one history. All randomness is drawn from `rng`, all time is read from `clock`.
 
-    def __init__(self, seed: int, remember: int | None = 300) -> None:
+    What it is about is invented, unless a `scenario` is given.
+    """
+
+    def __init__(
+        self, seed: int, remember: int | None = 300, scenario: Scenario | None = None
+    ) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.turns = 0
@@ -41,7 +46,7 @@ class World:
         self.trace: deque[Entry] = deque(maxlen=remember)
         self.covered: Counter[str] = Counter()  # what happened, by what it is called
         self.answered: dict[tuple[int, int], Ask] = {}  # by (link, request)
-        self.scenario: Scenario = invent(self.rng)
+        self.scenario = scenario or invent(self.rng)
         self.chain = Chain(self.scenario.vocabulary)
         self.weather = Weather(self.rng, self.clock)
         self.network = LocalNetwork(self.clock, self.weather.fate, self.scenario.bound)
