@@ -6,6 +6,9 @@ SEEDS  ?= 10000
 READY  := $(VENV)/.ready
 # Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
 QUIET  := OMP_NUM_THREADS=1
+WORKERS ?= 2
+# Files stay together: their services are shared.
+PYTEST := $(QUIET) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: up test test-full check fmt sim bench peers clean
 
@@ -19,10 +22,10 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 test: $(READY) ## what must pass before a commit
-	$(QUIET) $(BIN)/python -m pytest -m "not full and not gpu"
+	$(PYTEST) -m "not full and not gpu"
 
 test-full: $(READY) ## everything, run before an issue is closed
-	$(QUIET) $(BIN)/python -m pytest -m "not gpu"
+	$(PYTEST) -m "not gpu"
 
 check: $(READY) ## style, types, directions of imports
 	$(BIN)/ruff format --check .

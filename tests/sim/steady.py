@@ -79,7 +79,7 @@ def scenario(
         mode=Mode.WILD,
         verifiers={"verifier-0": verifier},
         drafters=drafters,
-        prefill=(),
+        prefill={},
         fronts={"front-0": FrontSketch(real=False, asks=asks)},
         links={
             each: LinkConfig(beat=BEAT, silence=SILENCE)
