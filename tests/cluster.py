@@ -88,7 +88,7 @@ class Cluster:
         implementation: Implementation = "auto",
         features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
         overlap: bool = True,
-        planner: str = PlannerConfig().name,
+        planner: str = "fixed",  # whatever is at hand is verified: budgets would leave it out
         prefill: Mapping[str, int] | None = None,
         **settings: Any,
     ) -> None:
