@@ -9,6 +9,7 @@ from typing import Any
 from drafter.training.rounds import Acceptance, whole
 
 PARTS = ("config.json", "model.safetensors")
+PLACES = ("target", "dataset")
 
 
 def facts(
@@ -17,7 +18,7 @@ def facts(
     """All that the card tells."""
     sets = {name: _said(each) for name, each in sorted(found.items())}
     return {
-        "run": {**run, **{key: Path(run[key]).name for key in ("target", "dataset")}},
+        "run": {name: Path(str(it)).name if name in PLACES else it for name, it in run.items()},
         "guesses": guesses,
         "acceptance": sets | {"all": _said(whole(found.values(), guesses))},
         **more,

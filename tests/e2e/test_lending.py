@@ -34,7 +34,9 @@ def test_it_asks_keeps_and_drafts(tmp_path: Path) -> None:
             dtype="float32",
             threads=1,
             kv_bytes=16 << 20,
-            planner=PlannerConfig(patience=DEADLINE),  # it waits for the drafter
+            planner=PlannerConfig(
+                name="fixed", overlap=False, patience=DEADLINE
+            ),  # it waits for the drafter
             features=captured(config.model_copy(update={"target": target})),
         )
     )

@@ -28,7 +28,8 @@ def configured(folder: Path, draft: Path, **verifier: Any) -> Path:
             "drafters": 1,
             "draft_length": 3,
             "dtype": "float32",
-            "verifier": verifier | {"planner": {"patience": 0.25}},  # so small a target is too fast
+            "overlap": False,  # so small a target is too fast
+            "verifier": verifier | {"planner": {"name": "fixed"}},
             "drafter": {"draft_sample_method": "probabilistic"},
         }
     )
