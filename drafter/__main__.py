@@ -18,7 +18,7 @@ from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
 from protocol.quietly import if_asked
-from protocol.runtime import arguments, clock, draw, fail, health, run, tracing
+from protocol.runtime import arguments, clock, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 
@@ -56,18 +56,7 @@ def main() -> None:
         except (LocalError, ValueError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
-        control.on_command(node.endpoint.mesh.wake)
-        announce(
-            "ready",
-            node_id=config.node_id,
-            address=node.endpoint.mesh.address,
-            health=asked.address,
-        )
-        try:
-            run(node, control, config.drain_seconds, asked)
-        finally:
-            node.endpoint.close()
-            asked.close()
+        serve(node, control, config.node_id, config.drain_seconds, asked)
 
 
 def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:

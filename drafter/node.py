@@ -67,3 +67,7 @@ class DrafterNode:
     def pause(self) -> None:
         """Wait for the next reason to take a turn."""
         pause(self.endpoint, self._clock)
+
+    def close(self) -> None:
+        """The loop is over."""
+        self.endpoint.close()

@@ -14,8 +14,9 @@ from typing import Final, NoReturn, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from protocol.config import HealthConfig
+from protocol.endpoint import Endpoint
 from protocol.names import Names
-from protocol.process import Command, Control, Drain, Peers
+from protocol.process import Command, Control, Drain, Peers, announce
 from protocol.spans import TakeSpans, no_tracer
 
 clock: Final[Callable[[], float]] = time.monotonic
@@ -140,6 +141,25 @@ def run(node: Node, control: Control, drain_seconds: float, health: Tells = Unas
         health.tell(serving=node.serving and cut == float("inf"))
         if not more and not node.stopped:
             node.pause()
+
+
+class Peer(Node, Protocol):
+    """A node of the mesh."""
+
+    endpoint: Endpoint
+
+    def close(self) -> None: ...
+
+
+def serve(node: Peer, control: Control, node_id: str, drain_seconds: float, health: Tells) -> None:
+    """Say that the node is ready, and run it until it is drained or stopped; then nothing of it is left."""
+    control.on_command(node.endpoint.mesh.wake)
+    announce("ready", node_id=node_id, address=node.endpoint.mesh.address, health=health.address)
+    try:
+        run(node, control, drain_seconds, health)
+    finally:
+        node.close()
+        health.close()
 
 
 def fail(text: str) -> NoReturn:

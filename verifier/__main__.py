@@ -16,7 +16,7 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, announce
-from protocol.runtime import Tells, arguments, clock, draw, fail, health, run, tracing
+from protocol.runtime import arguments, clock, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.acceptance import lossy, make
@@ -54,7 +54,9 @@ def main() -> None:
         except (EngineError, LocalError, OSError) as error:
             announce("failed", node_id=config.node_id, detail={"error": str(error)})
             fail(str(error))
-        serve(config, control, node, asked)
+        if peers := (*config.drafters, *config.prefill):
+            control.put(Peers(peers))
+        serve(node, control, config.node_id, config.drain_seconds, asked)
 
 
 def _profile(config: VerifierConfig) -> None:
@@ -64,24 +66,6 @@ def _profile(config: VerifierConfig) -> None:
         profile(config)
     except (EngineError, OSError) as error:
         fail(str(error))
-
-
-def serve(config: VerifierConfig, control: Control, node: VerifierNode, asked: Tells) -> None:
-    """Until drained or stopped."""
-    control.on_command(node.endpoint.mesh.wake)
-    if peers := (*config.drafters, *config.prefill):
-        control.put(Peers(peers))
-    announce(
-        "ready",
-        node_id=config.node_id,
-        address=node.endpoint.mesh.address,
-        health=asked.address,
-    )
-    try:
-        run(node, control, config.drain_seconds, asked)
-    finally:
-        node.close()
-        asked.close()
 
 
 def vet(config: VerifierConfig) -> None:

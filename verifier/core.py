@@ -221,8 +221,8 @@ class VerifierCore:
         self.handover.tick(now)
         self.drafting.bind((*self.scheduler.running, *self.scheduler.waiting), now)
         self.drafting.wake(self.scheduler.running)
-        left_out = self.drafting.pace.left_out(self.scheduler.running)
-        if self.drafting.pace.waits(self.scheduler.running, left_out, now):
+        left_out = self.drafting.pace.sitting_out(self.scheduler.running, now)
+        if left_out is None:
             return None
         step = self.scheduler.plan(left_out, lambda each: self.handover.ask(each, now))
         for generation in self.scheduler.preempted:

@@ -29,7 +29,7 @@ class Halves:
     def __init__(self, when: When = "auto") -> None:
         self.apart = False
         self.steps = 0  # that left somebody out
-        self.forwards = Costs()  # of steps, by their tokens
+        self._forwards = Costs()  # of steps, by their tokens
         self._when = when
         self._answers = Costs()  # by how many requests were told a verdict at once
         self._told: dict[int, tuple[float, int]] = {}  # request: when, with how many others
@@ -56,7 +56,7 @@ class Halves:
 
     def stepped(self, tokens: int, seconds: float, windows: Sequence[tuple[int, int]]) -> None:
         """A step of so many tokens; of its windows with drafts, how long each was and how much of it was accepted."""
-        self.forwards.learn(tokens, seconds)
+        self._forwards.learn(tokens, seconds)
         if windows:
             width = 1 + sum(drafts for drafts, _ in windows) / len(windows)
             gain = sum(accepted for _, accepted in windows) / len(windows)
@@ -94,7 +94,7 @@ class Halves:
 
     def _pays(self, requests: int, patience: float) -> bool:
         """Whether halves bring more tokens a second than all at once, as far as anything is known of both."""
-        forwards, answers = self.forwards.table, self._answers.table
+        forwards, answers = self._forwards.table, self._answers.table
         if self._when != "auto" or requests < 2:
             return self._when == "always" and requests > 1
         if forwards is None or answers is None:

@@ -1,6 +1,6 @@
 """When the next step begins: who is waited for, how long, and who sits it out. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from verifier.generation import Binding, Generation
@@ -46,33 +46,29 @@ class Pace:
 
     # --- what follows -------------------------------------------------------------------------------
 
-    def left_out(self, running: Iterable[Generation]) -> frozenset[int]:
-        """Requests that sit the next step out, as its two halves take turns."""
-        drafted = [each for each in self._drafted(running) if each.drafter.mostly_prompt]
-        drafted.sort(key=lambda each: (each.generation.last, each.generation.id))
+    def sitting_out(self, running: Iterable[Generation], now: float) -> frozenset[int] | None:
+        """Requests that sit the next step out, as its two halves take turns; None: tails are worth waiting for."""
+        drafted = self._drafted(running)
+        out = self._left_out(drafted)
+        late = [each.drafter for each in drafted if each.late and each.generation.id not in out]
+        if self._worth_waiting(late, now):
+            return None
+        self.halves.sat(out)
+        return out
+
+    def _left_out(self, drafted: Sequence[_Drafted]) -> frozenset[int]:
+        prompt = [each for each in drafted if each.drafter.mostly_prompt]
+        prompt.sort(key=lambda each: (each.generation.last, each.generation.id))
         return self.halves.left_out(
-            [each.generation.id for each in drafted if not each.late],
-            [each.generation.id for each in drafted if each.late],
+            [each.generation.id for each in prompt if not each.late],
+            [each.generation.id for each in prompt if each.late],
             self._planner.patience,
         )
 
-    def waits(self, running: Iterable[Generation], left_out: Collection[int], now: float) -> bool:
-        """Whether tails are on their way that are worth the planned patience; else a step is made without these."""
-        if self._worth_waiting(running, left_out, now):
-            return True
-        self.halves.sat(left_out)
-        return False
-
-    def _worth_waiting(
-        self, running: Iterable[Generation], left_out: Collection[int], now: float
-    ) -> bool:
+    def _worth_waiting(self, late: Sequence[Drafter], now: float) -> bool:
+        """Whether the tails of these, which are on their way, are worth the planned patience."""
         if not self.patient_until:
             return False
-        late = [
-            each.drafter
-            for each in self._drafted(running)
-            if each.late and each.generation.id not in left_out
-        ]
         if late and now < self.patient_until:
             if any(drafter.worth_waiting() for drafter in late):
                 return True

@@ -17,7 +17,7 @@ from protocol.link import Identity
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
-from protocol.runtime import arguments, clock, draw, fail, health, run
+from protocol.runtime import arguments, clock, draw, fail, health, serve
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
 from verifier.node import Worker
@@ -91,18 +91,7 @@ def main() -> None:
     except (EngineError, LocalError, OSError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))
-    control.on_command(node.endpoint.mesh.wake)
-    announce(
-        "ready",
-        node_id=config.node_id,
-        address=node.endpoint.mesh.address,
-        health=asked.address,
-    )
-    try:
-        run(node, control, config.drain_seconds, asked)
-    finally:
-        node.close()
-        asked.close()
+    serve(node, control, config.node_id, config.drain_seconds, asked)
 
 
 def build(config: VerifierConfig) -> PrefillNode:
