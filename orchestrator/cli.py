@@ -100,7 +100,10 @@ File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./d
 def up(
     *,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return as soon as it serves; `down` ends it.")
+        bool, typer.Option(
+            "--detach/--foreground",
+            help="Return as soon as it serves, `down` ends it; or stay until it ends.",
+        ),
     ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Keep spans here, for `orchestrator trace`.")

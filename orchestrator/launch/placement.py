@@ -70,19 +70,28 @@ def bound_at(child: Child, address: str) -> Child:
 
 
 def unplaceable(
-    children: Sequence[Child], config: RayConfig, nodes: Sequence[Node], seconds: float
+    children: Sequence[Child],
+    config: RayConfig,
+    nodes: Sequence[Node],
+    seconds: float,
+    *,
+    beside: int = 0,
 ) -> str:
-    """One sentence: which process has no place, and why, as far as it can be seen."""
+    """One sentence: which process has no place, and why, as far as it can be seen.
+
+    `beside` nodes have one of ours already and take no other.
+    """
     for child in children:
         wants = bundle(child, config)
         if not any(
             all(node.resources.get(key, 0) >= wants[key] for key in wants) for node in nodes
         ):
             return f"{child.name} cannot be placed: no node has {_shown(wants)} (there are {_all(nodes)})"
-    if config.placement == "strict-spread" and len(children) > len(nodes):
-        name = children[len(nodes)].name
+    wanted = beside + len(children)
+    if config.placement == "strict-spread" and wanted > len(nodes):
+        name = children[len(nodes) - beside].name
         return (
-            f"{name} cannot be placed: strict-spread needs {len(children)} nodes, "
+            f"{name} cannot be placed: strict-spread needs {wanted} nodes, "
             f"there are {len(nodes)}"
         )
     total = {key: sum(node.resources.get(key, 0) for node in nodes) for key in ("CPU", "GPU")}

@@ -138,9 +138,10 @@ def alone(
     share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
     if role == "drafter" and config.method not in LIGHT:
         child = drafter(whole, 0, target, draft, share["verifier"])
+    changed: dict[str, object] = {"node_id": place.name}
     if role == "prefill":
         child = _verifier(whole, role, 0, target, share["verifier"])
-    changed: dict[str, object] = {"node_id": place.name}
+        changed["health"] = config.verifier.health  # no verifier is beside it
     if place.bind and "bind" in type(child.config).model_fields:
         changed["bind"] = place.bind
     if role in DIALS:
