@@ -100,7 +100,8 @@ File = Annotated[Path | None, typer.Option("--config", help="YAML file; else ./d
 def up(
     *,
     detach: Annotated[
-        bool, typer.Option(
+        bool,
+        typer.Option(
             "--detach/--foreground",
             help="Return as soon as it serves, `down` ends it; or stay until it ends.",
         ),

@@ -157,6 +157,7 @@ class Collector(_Values):
 
     enabled: bool = False
     endpoint: str = Field("", description="host:port of the OTLP store behind it")
+    insecure: bool = Field(False, description="without TLS")
 
 
 class RayCluster(_Values):

@@ -91,8 +91,7 @@ def unplaceable(
     if config.placement == "strict-spread" and wanted > len(nodes):
         name = children[len(nodes) - beside].name
         return (
-            f"{name} cannot be placed: strict-spread needs {wanted} nodes, "
-            f"there are {len(nodes)}"
+            f"{name} cannot be placed: strict-spread needs {wanted} nodes, there are {len(nodes)}"
         )
     total = {key: sum(node.resources.get(key, 0) for node in nodes) for key in ("CPU", "GPU")}
     left = dict(total)

@@ -100,7 +100,9 @@ class RayProcess:
                 self._code = NO_PLACE
                 _write(pipe, {"state": "failed", "detail": {"error": refusal}})
                 return
-            ray.get(self._keeper.ping.remote())  # as long as it takes: its node may be lost just now
+            ray.get(
+                self._keeper.ping.remote()
+            )  # as long as it takes: its node may be lost just now
             while not self._over(pipe, ray.get(self._keeper.news.remote(), timeout=SILENCE)):
                 pass
 

@@ -18,7 +18,9 @@ def ip(*arguments: str) -> None:
 def permitted() -> bool:
     """Whether this user may make network namespaces, and a mount of its own."""
     try:
-        done = subprocess.run(["unshare", "-mn", "-p", "--fork", "true"], check=False, capture_output=True)
+        done = subprocess.run(
+            ["unshare", "-mn", "-p", "--fork", "true"], check=False, capture_output=True
+        )
         ip("-V")
     except OSError:
         return False

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from orchestrator.commands.run import check
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.front.keys import OPEN
@@ -83,7 +85,9 @@ def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
             host, port = address.removeprefix("tcp://").split(":")
             service = named(found, "Service", host)["spec"]
             assert service["clusterIP"] == "None"
-            assert service["publishNotReadyAddresses"], "one that drains must be found until it is gone"
+            assert service["publishNotReadyAddresses"], (
+                "one that drains must be found until it is gone"
+            )
             assert selected(found, service["selector"]) == [dialled]
             assert [each["port"] for each in service["ports"]] == [int(port)]
             ports = container(pods(found)[dialled])["ports"]
@@ -246,6 +250,26 @@ def test_a_prefill_node_is_configured_as_the_verifiers_that_it_computes_for(tmp_
     assert node.model_dump(exclude=own) == verifier.model_dump(exclude=own)
 
 
+def test_nodes_of_ray_are_asked_by_us_and_their_processes_by_nobody(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem == "ray"))
+    file = tmp_path / "draftmesh.yaml"
+    file.write_text(settings(found))
+    config = load({}, file)
+    ports = (config.verifier.health.port, config.drafter.health.port)
+    assert ports == (None, None), "several of them may share an address"
+    (cluster,) = of_kind(found, "RayCluster")
+    head = container(cluster["spec"]["headGroupSpec"]["template"])
+    (worker,) = (container(each["template"]) for each in cluster["spec"]["workerGroupSpecs"])
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert head[kind]["httpGet"] == {"path": "/api/gcs_healthz", "port": 8265}
+        assert worker[kind]["httpGet"] == {"path": "/api/local_raylet_healthz", "port": 52365}
+    there = {each["containerPort"] for each in head["ports"]}
+    assert {8265, config.port, config.front.metrics_port} < there
+    wait = {each["name"]: each.get("value") for each in head["env"]}["RAY_JOB_STOP_WAIT_TIME_S"]
+    parts = (config.front, config.verifier, config.drafter)
+    assert float(wait) > sum(part.drain_seconds for part in parts)
+
+
 def test_numbers_that_are_asked_for_are_counted(found: Found) -> None:
     shown = {each.shown for each in METRICS}
     shown |= {f"{each.shown}_{part}" for each in METRICS for part in ("bucket", "sum", "count")}
@@ -276,6 +300,21 @@ def test_a_service_monitor_finds_the_page(found: Found) -> None:
         assert [each["metadata"]["name"] for each in hits] == ["dm-front"]
         (endpoint,) = monitor["spec"]["endpoints"]
         assert endpoint["port"] in {each["name"] for each in hits[0]["spec"]["ports"]}
+
+
+def test_a_collector_takes_what_pods_send_and_passes_it_on(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem.startswith("four-verifiers")))
+    made = yaml.safe_load(named(found, "ConfigMap", "dm-collector")["data"]["collector.yaml"])
+    for pipeline in made["service"]["pipelines"].values():
+        for kind, names in pipeline.items():
+            assert set(names) <= made[kind].keys()
+    process: Any = child(found, "verifier", tmp_path).config
+    port = process.otlp_traces_endpoint.rpartition(":")[2]
+    assert made["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"] == f"0.0.0.0:{port}"
+    assert made["exporters"]["otlp"] == {
+        "endpoint": "tempo.monitoring:4317",
+        "tls": {"insecure": True},
+    }
 
 
 def test_pods_are_spread_and_those_that_verifiers_dial_stand_near_them(found: Found) -> None:

@@ -45,7 +45,7 @@ def test_drafters_come_go_and_move_while_requests_are_answered(
 ) -> None:
     flags = configured(tmp_path, ray={"wait": 20}, drafters=1)
     with up(str(target[0]), tmp_path, *flags) as service, load(service) as answers:
-        assert typed(tmp_path, "scale", "--drafters", "3") == (0, "")
+        assert typed(tmp_path, "scale", "--drafters", "3")[0] == 0
         until(lambda: live(service) == 3, "all three have a link")
         before = roles()
         assert before.keys() == {"verifier-0", "drafter-0", "drafter-1", "drafter-2"}
@@ -61,9 +61,9 @@ def test_drafters_come_go_and_move_while_requests_are_answered(
         assert code == 1, "four cores are left, and all of them are in use"
         assert service.node("drafter-3").text.startswith("drafter-3 cannot be placed within 20 s")
 
-        assert typed(tmp_path, "scale", "--drafters", "0") == (0, "")
+        assert typed(tmp_path, "scale", "--drafters", "0")[0] == 0
         assert roles().keys() == {"verifier-0"}
-        assert typed(tmp_path, "scale", "--drafters", "3") == (0, "")
+        assert typed(tmp_path, "scale", "--drafters", "3")[0] == 0
         until(lambda: live(service) == 3, "what the others had was free again")
         count = len(answers)
         until(lambda: len(answers) > count + 3, "requests go on")
@@ -100,6 +100,9 @@ def test_a_prefill_node_is_lost_and_comes_back_elsewhere(
         _ask(service, target[1], salt=3)
         until(lambda: _taken(service) == taken + 1, "and is asked again")
         assert roles()["verifier-0"].pid == before["verifier-0"].pid
+        assert typed(tmp_path, "down")[0] == 0
+        assert service.process.wait() == 0
+        until(lambda: not roles(), "nothing is left after `down`")
 
 
 def _ask(service: Service, model: Any, salt: int) -> None:  # noqa: ANN401

@@ -41,7 +41,10 @@ class Head:
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self.python = beside("ray[default]")
         self.folder = folder
-        self.url = f"http://127.0.0.1:{ports[1]}"
+        self.urls = {
+            name: f"http://127.0.0.1:{port}"
+            for name, port in zip(("web", "agent"), ports[1:], strict=False)
+        }
         commands = folder / "bin"
         commands.mkdir()
         ours = commands / "orchestrator"  # as pip makes it
@@ -74,14 +77,14 @@ class Head:
     def _answers(self) -> bool:
         assert self.process.poll() is None, (self.folder / "head.log").read_text()
         try:
-            return httpx.get(f"{self.url}/api/jobs/", timeout=5).is_success
+            return httpx.get(f"{self.urls['web']}/api/jobs/", timeout=5).is_success
         except httpx.HTTPError:
             return False
 
     def job(self, *words: str) -> str:
         """`ray job ...`; what it prints."""
         done = subprocess.run(
-            [self.python, *RAY, "job", words[0], "--address", self.url, *words[1:]],
+            [self.python, *RAY, "job", words[0], "--address", self.urls["web"], *words[1:]],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -121,6 +124,9 @@ def test_a_service_is_a_job(head: Head, tmp_path: Path) -> None:
     assert answer["usage"]["completion_tokens"] > 0
     assert "draftmesh is up" in head.job("logs", "dm")
 
+    for port, path in (("web", "gcs_healthz"), ("agent", "local_raylet_healthz")):
+        assert httpx.get(f"{head.urls[port]}/api/{path}", timeout=30).text == "success"
+
     head.job("stop", "dm")
     assert status(head) == "STOPPED"
     until(lambda: not roles() and service.state is None, "nothing is left of it")
@@ -128,5 +134,5 @@ def test_a_service_is_a_job(head: Head, tmp_path: Path) -> None:
 
 
 def status(head: Head) -> str:
-    told = httpx.get(f"{head.url}/api/jobs/dm", timeout=30)
+    told = httpx.get(f"{head.urls['web']}/api/jobs/dm", timeout=30)
     return str(told.json()["status"]) if told.is_success else json.dumps(told.text)

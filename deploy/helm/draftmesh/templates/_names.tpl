@@ -45,6 +45,15 @@ drafter{{ if .Values.config.prefill }} prefill{{ end }}
 {{- get $part "drain_seconds" | default 10 | int -}}
 {{- end -}}
 
+{{/* The same for a whole service: roles end one after the other. */}}
+{{- define "draftmesh.drainAll" -}}
+{{- $all := 10 -}}
+{{- range include "draftmesh.roles" . | splitList " " -}}
+{{- $all = add $all (include "draftmesh.drain" (dict "root" $ "role" .)) -}}
+{{- end -}}
+{{- $all -}}
+{{- end -}}
+
 {{- define "draftmesh.prefix" -}}
 {{- get (.Values.config.front | default dict) "metrics_prefix" | default "vllm:" -}}
 {{- end -}}

@@ -27,6 +27,7 @@ spec:
         - {name: DRAFTMESH_CACHE, value: /cache}
         - {name: RAY_USAGE_STATS_ENABLED, value: "0"}
         - {name: RAY_AUTH_MODE, value: disabled}
+        - {name: RAY_JOB_STOP_WAIT_TIME_S, value: {{ include "draftmesh.drainAll" . | quote }}}
       {{- if $head }}
       ports:
         - {name: gcs-server, containerPort: 6379}
