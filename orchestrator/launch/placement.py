@@ -25,6 +25,7 @@ class Node:
 
     address: str
     resources: Mapping[str, float]
+    id: str = ""
 
 
 def placed(child: Child) -> bool:
@@ -69,6 +70,18 @@ def bound_at(child: Child, address: str) -> Child:
     return replace(child, config=part.model_copy(update={"bind": f"tcp://{shown}:{port}"}))
 
 
+def hinted(child: Child, config: RayConfig, nodes: Sequence[Node], taken: Sequence[str]) -> str:
+    """The node that one that comes later should have if it can, empty: any.
+
+    `taken` are nodes of its service, one entry a process: with most of them where they are packed, else with fewest.
+    """
+    fitting = [node for node in nodes if _fits(bundle(child, config), node)]
+    if not fitting:
+        return ""
+    choose = max if config.placement == "pack" else min
+    return choose(fitting, key=lambda node: taken.count(node.id)).id
+
+
 def unplaceable(
     children: Sequence[Child],
     config: RayConfig,
@@ -83,9 +96,7 @@ def unplaceable(
     """
     for child in children:
         wants = bundle(child, config)
-        if not any(
-            all(node.resources.get(key, 0) >= wants[key] for key in wants) for node in nodes
-        ):
+        if not any(_fits(wants, node) for node in nodes):
             return f"{child.name} cannot be placed: no node has {_shown(wants)} (there are {_all(nodes)})"
     wanted = beside + len(children)
     if config.placement == "strict-spread" and wanted > len(nodes):
@@ -108,6 +119,10 @@ def unplaceable(
         f"{children[-1].name} cannot be placed within {seconds:g} s: what the nodes have is in use "
         f"by others ({_all(nodes)})"
     )
+
+
+def _fits(wants: Bundle, node: Node) -> bool:
+    return all(node.resources.get(key, 0) >= value for key, value in wants.items())
 
 
 def _shown(resources: Bundle) -> str:

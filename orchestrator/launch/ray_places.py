@@ -17,7 +17,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from orchestrator.launch.placement import STRATEGIES, Node, bundle, unplaceable
+from orchestrator.launch.placement import STRATEGIES, Node, bundle, hinted, unplaceable
 from orchestrator.launch.plan import Child
 from orchestrator.ray_config import RayConfig
 from orchestrator.settings import ConfigError
@@ -70,11 +70,14 @@ class Places:
         if number < self._many:
             return Seat(self._first, number, number, str, _nothing)
         apart = self._config.placement == "strict-spread"
-        taken = self._taken() if apart else ()
+        taken = self._taken()
         group = placement_group(
             [dict(bundle(child, self._config))],
-            strategy=STRATEGIES[self._config.placement],
-            bundle_label_selector=[{NODE: f"!in({','.join(taken)})"}] if apart else None,
+            strategy="STRICT_PACK",  # it is one: only this kind takes a hint
+            _soft_target_node_id=hinted(child, self._config, nodes(), taken) or None,
+            bundle_label_selector=[{NODE: f"!in({','.join(sorted(set(taken)))})"}]
+            if apart
+            else None,
         )
         self._later.append(group)
         wait = self._config.wait
@@ -82,7 +85,9 @@ class Places:
             group,
             0,
             number,
-            lambda: unplaceable([child], self._config, nodes(), wait, beside=len(taken)),
+            lambda: unplaceable(
+                [child], self._config, nodes(), wait, beside=len(set(taken)) if apart else 0
+            ),
             lambda: self._release(group),
             wait,
         )
@@ -99,10 +104,11 @@ class Places:
             remove_placement_group(group)
 
     def _taken(self) -> Sequence[str]:
-        """Nodes that have a process of ours now."""
+        """Living nodes that have bundles of ours, once for each."""
         tables = [placement_group_table(group) for group in (self._first, *self._later)]
-        ours = {node for each in tables for node in each["bundles_to_node_id"].values()}
-        return sorted(ours & {each["NodeID"] for each in ray.nodes() if each["Alive"]})
+        alive = {node.id for node in nodes()}
+        ours = [node for each in tables for node in each["bundles_to_node_id"].values()]
+        return [node for node in ours if node in alive]
 
 
 def waited(group: Any, seconds: float, given_up: Callable[[], bool]) -> bool:  # noqa: ANN401
@@ -117,7 +123,9 @@ def waited(group: Any, seconds: float, given_up: Callable[[], bool]) -> bool:  #
 def nodes() -> list[Node]:
     """Those that live."""
     return [
-        Node(each["NodeManagerAddress"], each["Resources"]) for each in ray.nodes() if each["Alive"]
+        Node(each["NodeManagerAddress"], each["Resources"], each["NodeID"])
+        for each in ray.nodes()
+        if each["Alive"]
     ]
 
 

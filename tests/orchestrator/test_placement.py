@@ -7,7 +7,15 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.launch import wanted
-from orchestrator.launch.placement import Node, bound_at, bundle, fitted, placed, unplaceable
+from orchestrator.launch.placement import (
+    Node,
+    bound_at,
+    bundle,
+    fitted,
+    hinted,
+    placed,
+    unplaceable,
+)
 from orchestrator.launch.plan import Child, children
 from orchestrator.ray_config import RayConfig
 
@@ -123,3 +131,18 @@ def test_one_that_comes_later_finds_nodes_taken_that_are_shared_with_nobody() ->
     )
     shared = unplaceable(late, RayConfig(), NODES, 9, beside=0)
     assert shared.startswith("drafter-1 cannot be placed within 9 s")
+
+
+@pytest.mark.parametrize(
+    ("config", "node"),
+    [
+        (RayConfig(), "two"),
+        (RayConfig(placement="pack"), "one"),
+        (RayConfig(drafter_gpus=1), "two"),
+        (RayConfig(drafter_cpus=4), "one"),
+        (RayConfig(drafter_cpus=5), ""),
+    ],
+)
+def test_one_that_comes_later_goes_where_fewest_are_or_most(config: RayConfig, node: str) -> None:
+    there = [Node("", {"CPU": 4}, "one"), Node("", {"CPU": 2, "GPU": 1}, "two")]
+    assert hinted(service()[-1], config, there, ["one", "two", "one"]) == node
