@@ -55,7 +55,7 @@ class Places:
         self._config = config
         self._numbers = {child.name: number for number, child in enumerate(children)}
         self._many = len(children)
-        self._later: list[Any] = []
+        self._later: dict[Any, str] = {}  # groups of one, and where they should be
         self._first = placement_group(
             [dict(bundle(child, config)) for child in children],
             strategy=STRATEGIES[config.placement],
@@ -69,25 +69,22 @@ class Places:
         number = self._numbers.setdefault(child.name, len(self._numbers))
         if number < self._many:
             return Seat(self._first, number, number, str, _nothing)
-        apart = self._config.placement == "strict-spread"
         taken = self._taken()
+        shunned = sorted(set(taken)) if self._config.placement == "strict-spread" else []
+        hint = hinted(child, self._config, nodes(), taken)
         group = placement_group(
             [dict(bundle(child, self._config))],
             strategy="STRICT_PACK",  # it is one: only this kind takes a hint
-            _soft_target_node_id=hinted(child, self._config, nodes(), taken) or None,
-            bundle_label_selector=[{NODE: f"!in({','.join(sorted(set(taken)))})"}]
-            if apart
-            else None,
+            _soft_target_node_id=hint or None,
+            bundle_label_selector=[{NODE: f"!in({','.join(shunned)})"}] if shunned else None,
         )
-        self._later.append(group)
+        self._later[group] = hint
         wait = self._config.wait
         return Seat(
             group,
             0,
             number,
-            lambda: unplaceable(
-                [child], self._config, nodes(), wait, beside=len(set(taken)) if apart else 0
-            ),
+            lambda: unplaceable([child], self._config, nodes(), wait, beside=len(shunned)),
             lambda: self._release(group),
             wait,
         )
@@ -99,16 +96,19 @@ class Places:
                 remove_placement_group(group)
 
     def _release(self, group: Any) -> None:  # noqa: ANN401
-        self._later.remove(group)
+        del self._later[group]
         with suppress(ray.exceptions.RayError):
             remove_placement_group(group)
 
     def _taken(self) -> Sequence[str]:
-        """Living nodes that have bundles of ours, once for each."""
-        tables = [placement_group_table(group) for group in (self._first, *self._later)]
+        """Living nodes that have bundles of ours, or shall have them, once for each."""
         alive = {node.id for node in nodes()}
-        ours = [node for each in tables for node in each["bundles_to_node_id"].values()]
-        return [node for node in ours if node in alive]
+        found = []
+        for group, hint in ((self._first, ""), *self._later.items()):
+            places = placement_group_table(group)["bundles_to_node_id"].values()
+            living = [node for node in places if node in alive]
+            found += living or [node for node in (hint,) if node in alive]
+        return found
 
 
 def waited(group: Any, seconds: float, given_up: Callable[[], bool]) -> bool:  # noqa: ANN401
