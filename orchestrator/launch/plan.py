@@ -111,9 +111,7 @@ def settled(config: Config, cores: int) -> Config:
     """Whether drafters run ahead is known for these cores, if the user did not say."""
     if config.overlap is not None:
         return config
-    turns = in_turn(
-        cores, config.verifiers, config.drafters, config.method, prefill=config.prefill
-    )
+    turns = in_turn(cores, config.verifiers, config.drafters, config.method, prefill=config.prefill)
     return config.model_copy(update={"overlap": not turns})
 
 

@@ -32,7 +32,7 @@ class Share:
 def in_turn(cores: int, verifiers: int, drafters: int, method: str, *, prefill: int = 0) -> bool:
     """Whether drafters had better wait while the target computes, and it for them."""
     computing = drafters if method not in LIGHT else 0
-    return 0 < computing and cores < FEW * (verifiers + prefill + computing)
+    return computing > 0 and cores < FEW * (verifiers + prefill + computing)
 
 
 def shares(
