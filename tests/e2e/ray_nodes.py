@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -43,15 +43,20 @@ def _node(cpus: int) -> dict[str, Any]:
 
 
 def roles() -> dict[str, psutil.Process]:
-    """Verifiers, prefill nodes and drafters that run, by name."""
+    """Verifiers, prefill nodes and drafters that run because of this test, by name."""
     found = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             words = " ".join(process.cmdline())
             said = re.search(r'"node_id":"((?:verifier|prefill|drafter)-\d+)"', words)
-            if said and process.status() != psutil.STATUS_ZOMBIE:
+            if said and _test(process.environ()) == _test(os.environ):
                 found[said[1]] = process
     return found
+
+
+def _test(environment: Mapping[str, str]) -> str:
+    """Processes inherit from the test that started the first of them."""
+    return environment.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
 
 
 def node_of(process: psutil.Process, cluster: Any) -> Any:  # noqa: ANN401
