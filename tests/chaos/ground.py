@@ -142,8 +142,10 @@ class Ground:
 
     def restart(self) -> None:
         """A new process at the victim's address; listens until that says that it is ready."""
+        former = self._processes[VICTIM]
         self.signal(signal.SIGKILL)
-        self._processes[VICTIM].reap()
+        assert self.until(lambda: former.read() is None), "the victim does not die"
+        former.reap()
         first = self._children[VICTIM]
         again = first.config.model_copy(update={"bind": self.addresses[VICTIM]})
         self._children[VICTIM] = replace(first, config=again)

@@ -78,6 +78,23 @@ def test_the_mesh_alone(tmp_path: Path) -> None:
     assert [each["mirrors"] for each in figures["crowds"]] == [10, 50]
 
 
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_speed_against_the_way(tmp_path: Path) -> None:
+    write_byte_llama(tmp_path / "tiny")
+    told = bench(
+        tmp_path, "rtt", "--target", "tiny", "--dtype", "float32", "--prompts", "edit", "--count", "1",
+        "--max-tokens", "32", "--runs", "1", "--method", "suffix,ngram,standalone", "--trips", "0,20",
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    rows = [line.strip("| ").split(" | ") for line in told.stdout.splitlines() if line[:1] == "|"]
+    found = [(method, trip) for method, trip, *_ in rows[2:]]
+    assert found == [
+        (method, trip) for method in ("suffix", "ngram", "standalone") for trip in ("0", "20")
+    ]
+    assert all(float(figure) > 0 for row in rows[2:] for figure in row[2:5])
+
+
 @pytest.mark.parametrize(
     ("flags", "fault"),
     [

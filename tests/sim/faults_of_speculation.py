@@ -151,6 +151,15 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         'self._leave(generation, "slow", part.now)',
         'setattr(generation, "binding", None)',
     ),
+    "slow drafter tried by the next request": fault(
+        Drafting, "judged", "binding.drafter.doubted = True", "pass", rare=True
+    ),
+    "one left for good": fault(
+        Roster, "heard", "drafter.doubted = False", "pass", rare=True
+    ),
+    "nearest drafter has every request": fault(
+        Roster, "choose", "untried or able", "able", rare=True
+    ),
     "more mirrors than allowed": fault(
         DrafterCore, "_open", "len(self) >= self._config.max_requests", "False"
     ),

@@ -30,6 +30,18 @@ STORIES: Final = {
         "verifier.test_core",
         "test_a_refused_request_goes_on_plainly_and_asks_again_after_doubled_waits",
     ),
+    "slow drafter tried by the next request": (
+        "verifier.test_failover",
+        "test_who_comes_later_does_not_try_a_drafter_that_was_left_until_it_is_heard_of",
+    ),
+    "one left for good": (
+        "verifier.test_failover",
+        "test_who_comes_later_does_not_try_a_drafter_that_was_left_until_it_is_heard_of",
+    ),
+    "nearest drafter has every request": (
+        "verifier.test_roster",
+        "test_one_request_finds_out_what_a_new_drafter_is_worth",
+    ),
     "closed mirror keeps its news": (
         "drafter.test_sharing",
         "test_a_mirror_that_is_closed_says_nothing_more",
