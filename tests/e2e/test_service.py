@@ -187,6 +187,7 @@ def test_a_drain_ends_streams_begins_none_and_leaves_nothing(
         probe.bind(("127.0.0.1", port))
 
 
+@pytest.mark.full  # what it starts is that of tests/orchestrator/test_local_service.py
 def test_a_parent_that_dies_takes_its_children_along(
     target: tuple[Path, Any], tmp_path: Path
 ) -> None:
