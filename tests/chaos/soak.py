@@ -19,6 +19,7 @@ from typing import Final
 
 import httpx
 import psutil
+import yaml
 
 from tests.chaos.run import VISITORS, questions
 from tests.chaos.traffic import Question, Record, Traffic
@@ -28,6 +29,9 @@ from tests.e2e.service import Service, up
 LASTING: Final = ("front-0", "verifier-0")
 WARM: Final = 600
 """Pieces of streams before anything is measured: caches fill, threads start."""
+PATIENT: Final = {"link": {"silence": 15.0}}
+TIMEOUT: Final = 300.0
+"""A machine that does other things, too, stops processes for seconds; what is looked for here is what stays."""
 GROWTH: Final = 0.1
 SLACK: Final = 16
 """Memory may grow by a tenth and so many MiB: the prefix cache of the front door remembers what was asked."""
@@ -123,13 +127,13 @@ async def soak(
         traffic.stop()
         await asyncio.gather(*visitors)
         with suppress(TimeoutError):  # links that died are noticed, reports of what is over come in
-            await asyncio.wait_for(rest.wait(), 5.0)
+            await asyncio.wait_for(rest.wait(), 20.0)
         return done
 
-    warming = Traffic(service.url, asked)
+    warming = Traffic(service.url, asked, TIMEOUT)
     await visited(warming, asyncio.create_task(warming.tokens(WARM)))
     before = footprint(service)
-    traffic = Traffic(service.url, asked)
+    traffic = Traffic(service.url, asked, TIMEOUT)
     faults = asyncio.create_task(_faults(service, traffic, time.monotonic() + seconds, rng))
     made = await visited(traffic, faults)
     assert isinstance(made, int)
@@ -144,6 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
+        (folder / "draftmesh.yaml").write_text(yaml.safe_dump(PATIENT))
         target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
         with up(target, folder, *flags) as service:

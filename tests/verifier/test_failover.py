@@ -78,6 +78,8 @@ def test_a_request_that_moved_for_slowness_moves_half_as_soon_again() -> None:
     moved: list[float] = []
     for _ in range(1000):
         before = rig.core.drafting.unbindings["slow"]
+        rig.hear(DRAFTER, Heartbeat())
+        rig.hear(SECOND, Heartbeat())
         rig.step(0.02)
         if rig.core.drafting.unbindings["slow"] > before:
             moved.append(rig.now)
