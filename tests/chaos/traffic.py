@@ -38,9 +38,7 @@ class Record:
 class Traffic:
     """Visitors in one event loop; whoever makes faults waits for their tokens instead of for time."""
 
-    def __init__(
-        self, url: str, questions: Sequence[Question], timeout: float = TIMEOUT
-    ) -> None:
+    def __init__(self, url: str, questions: Sequence[Question], timeout: float = TIMEOUT) -> None:
         self.record = Record()
         self._url = url
         self._timeout = timeout

@@ -181,7 +181,8 @@ def test_a_drain_ends_streams_begins_none_and_leaves_nothing(
         assert tokens == right(target, 900)
         assert service.process.wait(90) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids.values())
-    assert (port := httpx.URL(url).port)
+    port = httpx.URL(url).port
+    assert port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))

@@ -154,9 +154,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "slow drafter tried by the next request": fault(
         Drafting, "judged", "binding.drafter.doubted = True", "pass", rare=True
     ),
-    "one left for good": fault(
-        Roster, "heard", "drafter.doubted = False", "pass", rare=True
-    ),
+    "one left for good": fault(Roster, "heard", "drafter.doubted = False", "pass", rare=True),
     "nearest drafter has every request": fault(
         Roster, "choose", "untried or able", "able", rare=True
     ),

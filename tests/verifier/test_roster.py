@@ -4,7 +4,16 @@ import pytest
 
 from protocol.link import LinkUp
 from protocol.messages import Heartbeat, Limits
-from verifier.roster import FORGOTTEN, KNOWN, LONGEST_WAIT, NEVER, PROBE_EVERY, Drafter, Roster, Waits
+from verifier.roster import (
+    FORGOTTEN,
+    KNOWN,
+    LONGEST_WAIT,
+    NEVER,
+    PROBE_EVERY,
+    Drafter,
+    Roster,
+    Waits,
+)
 
 
 def roster(*limits: Limits) -> Roster:
