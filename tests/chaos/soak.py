@@ -44,6 +44,7 @@ class Footprint:
     memory: dict[str, float]  # MiB by process
     descriptors: dict[str, int]
     threads: dict[str, int]
+    pids: dict[str, int]
     pages: float  # free, of the verifier and of drafters that have some
     mirrors: float
 
@@ -61,6 +62,11 @@ class Footprint:
                 for name, count in before.items()
                 if after[name] > count + 2
             ]
+        found += [
+            f"{name} was started again, which nobody meant"
+            for name, pid in self.pids.items()
+            if later.pids[name] != pid
+        ]
         if (self.pages, self.mirrors) != (later.pages, later.mirrors):
             found.append(
                 f"pages and mirrors {self.pages, self.mirrors}, then {later.pages, later.mirrors}"
@@ -75,6 +81,7 @@ def footprint(service: Service) -> Footprint:
         memory={name: each.memory_info().rss / 2**20 for name, each in processes.items()},
         descriptors={name: each.num_fds() for name, each in processes.items()},
         threads={name: each.num_threads() for name, each in processes.items()},
+        pids={name: each.pid for name, each in processes.items()},
         pages=sum(sum(each.gauges.get("pages_free", {}).values()) for each in said),
         mirrors=sum(sum(each.gauges.get("mirrors", {}).values()) for each in said),
     )
@@ -140,6 +147,13 @@ async def soak(
     return traffic.record, made, before, footprint(service)
 
 
+def ends(service: Service) -> list[str]:
+    """The last lines of the logs of those that are never killed."""
+    assert service.state
+    logs = [Path(service.state.logs) / f"{name}.log" for name in LASTING]
+    return [f"{log.name}: {line}" for log in logs for line in log.read_text().splitlines()[-15:]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m tests.chaos.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
@@ -154,7 +168,9 @@ def main() -> None:
         with up(target, folder, *flags) as service:
             rng, began = random.Random(given.seed), time.monotonic()
             record, made, before, after = asyncio.run(soak(service, asked, given.minutes * 60, rng))
-    wrong = [*record.faults, *before.grown(after)]
+            wrong = [*record.faults, *before.grown(after)]
+            if wrong:
+                wrong += ends(service)
     if record.errors:
         wrong.append(f"{record.errors} requests failed, and no verifier was touched")
     minutes = (time.monotonic() - began) / 60

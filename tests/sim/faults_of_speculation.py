@@ -30,7 +30,9 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "no length cap": fault(
         DraftTail, "_check", "row.start + count > base + self.granted", "False", rare=True
     ),
-    "base beyond the committed": fault(DraftTail, "_check", "base > len(self.final)", "False"),
+    "base beyond the committed": fault(
+        DraftTail, "_check", "base > len(self.final)", "False", rare=True
+    ),
     "token ids unchecked": fault(DraftTail, "_check", "count and", "False and", rare=True),
     "confidences not settled": fault(
         DraftTail,

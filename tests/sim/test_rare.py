@@ -14,6 +14,10 @@ STORIES: Final = {
         "verifier.test_tail",
         "test_a_token_outside_of_the_vocabulary_is_a_fault",
     ),
+    "base beyond the committed": (
+        "verifier.test_tail",
+        "test_a_row_that_knows_more_than_was_committed_is_a_fault",
+    ),
     "no length cap": (
         "verifier.test_core",
         "test_a_faulty_row_costs_its_request_the_drafter_for_a_while_and_nobody_else",
