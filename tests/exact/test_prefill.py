@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tests.exact.test_hidden import count, drafter
 from tests.prefill import EAGER
 from verifier.config import FeaturesConfig
 from verifier.node import Worker
+from verifier.prefill import Worker as Computes
 from verifier.step import Step, Verdict
 
 ROUNDS: Final = 5
@@ -105,6 +106,44 @@ def test_short_prompts_stay_here(target: Target) -> None:
     answers = split.generate(target.prompts, Ending(OUTPUT))
     assert [each.tokens for each in answers] == [each.tokens for each in target.answers]
     assert handed(split, "taken") == sum(len(prompt) > 100 for prompt in target.prompts)
+
+
+class Watching:
+    """A prefill node's worker; `look` is called when a layer of a forward is in the pages and was told of."""
+
+    def __init__(self, inner: Computes, look: Callable[[int, int], None]) -> None:
+        self._inner = inner
+        self._look = look
+        self._forwards = 0
+
+    def run(self, step: Step, reached: Callable[[int], None]) -> None:
+        self._forwards += 1
+
+        def told(layers: int) -> None:
+            reached(layers)
+            self._look(self._forwards, layers)
+
+        self._inner.run(step, told)
+
+
+def test_pages_travel_while_the_rest_is_computed(target: Target) -> None:
+    """A chunk of the prompt while the next one is computed, and its first layer while that is in its second."""
+    split = cluster(target)
+    longest = max(target.prompts, key=len)
+    arrived: dict[tuple[int, int], list[int]] = {}
+
+    def look(forward: int, layers: int) -> None:
+        split.verifier.turn()
+        for lease in split.core.handover._taking.leases.values():
+            arrived[forward, layers] = list(lease.filled)
+
+    node = split.prefill["p0"]
+    node._worker = Watching(node._worker, look)
+    [answer] = split.generate([longest], Ending(OUTPUT))
+    assert answer.tokens == target.answers[target.prompts.index(longest)].tokens
+    assert split.engine.model.layers == 2
+    for forward in (1, 2, 3):
+        assert arrived[forward, 1] == [forward * CHUNK, (forward - 1) * CHUNK]
 
 
 # --- what drafters get: the rows of the table in docs/disaggregation.md ---------------------------------------------
