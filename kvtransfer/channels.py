@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kvtransfer import channel_nixl, channel_shm
 from kvtransfer.channel import Receiver, Sender
-from kvtransfer.channel_shm import AVAILABLE, MemoryReceiver, MemorySender
+from kvtransfer.channel_nixl import ReadReceiver, ReadSender
+from kvtransfer.channel_shm import MemoryReceiver, MemorySender
 from kvtransfer.channel_zmq import FrameReceiver, FrameSender
 
 
@@ -16,7 +18,8 @@ class Ends(NamedTuple):
 
 
 CHANNELS: Final[Mapping[str, Ends]] = {
-    **({"shm": Ends(MemorySender, MemoryReceiver)} if AVAILABLE else {}),
+    **({"shm": Ends(MemorySender, MemoryReceiver)} if channel_shm.AVAILABLE else {}),
+    **({"nixl": Ends(ReadSender, ReadReceiver)} if channel_nixl.AVAILABLE else {}),
     "zmq": Ends(FrameSender, FrameReceiver),
 }
 
