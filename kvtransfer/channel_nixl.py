@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 
 from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check
-from protocol.errors import PeerError
+from protocol.errors import LocalError, PeerError
 from protocol.messages import Parcel, Part
 
 LIBRARY: Final = "nixl_cu12"
@@ -94,7 +94,10 @@ class ReadReceiver:
             where = msgspec.msgpack.decode(hint, type=_Hint)
         except msgspec.MsgspecError as error:
             raise PeerError(f"this is no hint of NIXL: {error}") from error
-        self._agent = _agent("take")
+        try:
+            self._agent = _agent("take")
+        except LocalError as error:
+            raise PeerError(str(error)) from error
         self._address = where.address
         try:
             self._peer: str = self._agent.add_remote_agent(where.agent)
@@ -144,12 +147,17 @@ def _range(agent: Any, address: int, place: int, size: int) -> Any:  # noqa: ANN
 @lru_cache
 def _agent(direction: str) -> Any:  # noqa: ANN401
     raising = logging.raiseExceptions  # the import changes it for everybody
-    from nixl_cu12 import nixl_agent, nixl_agent_config  # noqa: PLC0415  # an extra
-
-    logging.getLogger("nixl").setLevel(logging.WARNING)  # standard output is the parent's
+    try:
+        from nixl_cu12 import nixl_agent, nixl_agent_config  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise LocalError(f"NIXL cannot be loaded: {error}") from error
     logging.raiseExceptions = raising
+    logging.getLogger("nixl").setLevel(logging.WARNING)  # standard output is the parent's
     name = f"draftmesh {direction} {os.getpid()} {secrets.token_hex(8)}"
-    return nixl_agent(name, nixl_agent_config(enable_prog_thread=True))
+    try:
+        return nixl_agent(name, nixl_agent_config(enable_prog_thread=True))
+    except (*_faults(), RuntimeError) as error:
+        raise LocalError(f"NIXL does not run here: {error}") from error
 
 
 def _faults() -> tuple[type[Exception], ...]:

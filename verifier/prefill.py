@@ -8,7 +8,7 @@ from typing import Protocol
 from engine.errors import EngineError
 from engine.pages import PagePool
 from kvtransfer.channel import CHUNK_BYTES
-from kvtransfer.channels import CHANNELS
+from kvtransfer.channels import usable
 from kvtransfer.ends import Deliveries
 from kvtransfer.giving import Giving
 from protocol.endpoint import Endpoint
@@ -126,7 +126,7 @@ def build(config: VerifierConfig) -> PrefillNode:
     layout = layout_of(loaded.target, loaded.weights)
     core = PrefillCore(
         config.scheduler,
-        Giving(config.handover, layout, tuple(CHANNELS), CHUNK_BYTES),
+        Giving(config.handover, layout, usable(), CHUNK_BYTES),
         Deliveries(pages_of(loaded.target, layout)),
         PagePool(loaded.pages, config.page_size),
         context=loaded.longest,
