@@ -1,4 +1,4 @@
-"""Chunks that the taking side reads out of the giving side's memory through NIXL: InfiniBand, RoCE, or what else UCX finds.
+"""Chunks that the taking side reads out of the giving side's memory through NIXL: InfiniBand, RoCE, or what UCX finds.
 
 An extra (`nixl`). The library is loaded when the first channel is made, and keeps one agent a direction and process: a
 new one takes half a second.

@@ -18,7 +18,8 @@ from protocol.messages import KvAbort, KvOffer, KvTaken, Piece
 @dataclass(slots=True, eq=False)
 class Job:
     """Positions [start, end) of `offer.tokens` are owed to the node at `link`; those before `ready` were computed, or
-    are by the forward that runs."""
+    are by the forward that runs.
+    """
 
     link: int
     offer: KvOffer

@@ -1,7 +1,7 @@
 """Prompts that a prefill node computes, in the order in which they came, and the pages they are in. Pure.
 
-One that finds no pages waits, and those behind it too. What is computed may leave at once: the layers of a forward while
-it computes further ones, and a chunk while it computes the next.
+One that finds no pages waits, and those behind it too. What is computed may leave at once: layers of a forward while it
+computes further ones, and a chunk while it computes the next.
 """
 
 from collections import Counter

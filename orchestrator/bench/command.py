@@ -128,9 +128,7 @@ def kv(tokens: int, runs: int, place: Path | None) -> int:
     return _figures(lambda: pages.measure(tokens, runs), pages.tables, place)
 
 
-def split(
-    config: Config, chunks: Sequence[int], runs: int, place: Path | None, **load: int
-) -> int:
+def split(config: Config, chunks: Sequence[int], runs: int, place: Path | None, **load: int) -> int:
     """Measure a split service beside others and tell; the exit code."""
     from orchestrator.bench import split as beside  # noqa: PLC0415
 

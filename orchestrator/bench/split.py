@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from statistics import median, quantiles
 from time import perf_counter
 from typing import Any, Final
@@ -149,7 +150,7 @@ def feel(url: str, load: Load, seed: int = 0) -> Felt:
     gaps = [
         after - before
         for times in notes.pieces
-        for before, after in zip(times, times[1:], strict=False)
+        for before, after in pairwise(times)
         if begun <= after and before <= ended
     ]
     return Felt(

@@ -1,5 +1,6 @@
 """200 times somebody leaves in the middle: clients, prefill nodes, verifiers. No page is kept, no token is wrong, and
-the next request is served."""
+the next request is served.
+"""
 
 import asyncio
 import json

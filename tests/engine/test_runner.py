@@ -68,7 +68,9 @@ def test_a_layer_is_told_of_when_it_is_in_the_pages(
     tiny: Make, implementation: Implementation
 ) -> None:
     """Its own KV and that of all layers before it, as it is when the forward is over."""
-    settings = EngineConfig(8, 32, "float32", page_size=4, implementation=implementation)
+    settings = EngineConfig(
+        pages=8, max_context=32, dtype="float32", page_size=4, implementation=implementation
+    )
     engine = Engine.load(tiny("llama").folder, settings)
     seen: dict[int, list[torch.Tensor]] = {}
 
