@@ -33,6 +33,8 @@ STREAMED: Final = 256
 """Tokens of an answer that streams; then the next one begins."""
 BREATH: Final = 0.2
 """Seconds between two short prompts."""
+SILENT: Final = 15.0
+"""Seconds: a machine with other work must not look like a fault."""
 TOKENS: Final = (1000, 20_000)
 """Prompts are ids from here; what they say makes no difference."""
 
@@ -106,7 +108,8 @@ def service(config: Config, prefill: int, chunk: int) -> Ours:
     """The same service with so many prefill nodes and tokens a forward."""
     scheduler = config.verifier.scheduler.model_copy(update={"max_chunk": chunk})
     verifier = config.verifier.model_copy(update={"scheduler": scheduler})
-    said = config.model_copy(update={"prefill": prefill, "verifier": verifier})
+    link = config.link.model_copy(update={"silence": max(SILENT, config.link.silence)})
+    said = config.model_copy(update={"prefill": prefill, "verifier": verifier, "link": link})
     return Ours(Label(mode="split" if prefill else f"chunks of {chunk}"), said)
 
 
