@@ -153,10 +153,11 @@ def _agent(direction: str) -> Any:  # noqa: ANN401
         raise LocalError(f"NIXL cannot be loaded: {error}") from error
     logging.raiseExceptions = raising
     logging.getLogger("nixl").setLevel(logging.WARNING)  # standard output is the parent's
+    faults: tuple[type[Exception], ...] = (*_faults(), RuntimeError)
     name = f"draftmesh {direction} {os.getpid()} {secrets.token_hex(8)}"
     try:
         return nixl_agent(name, nixl_agent_config(enable_prog_thread=True))
-    except (*_faults(), RuntimeError) as error:
+    except faults as error:
         raise LocalError(f"NIXL does not run here: {error}") from error
 
 

@@ -101,7 +101,7 @@ def test_a_receiver_does_not_follow_a_hint_that_leads_nowhere(channel: str) -> N
 
 
 def test_the_best_channel_that_both_have_comes_first() -> None:
-    assert common(["carrier pigeon", *reversed(CHANNELS)]) == tuple(CHANNELS)
+    assert common(["carrier pigeon", *reversed(tuple(CHANNELS))]) == tuple(CHANNELS)
     assert common(["zmq"]) == ("zmq",)
     assert common([]) == ()
 

@@ -27,11 +27,11 @@ Case = tuple[list[int], list[int], Piece]
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    tables = [list(draw(st.permutations(range(POOL)))) for _ in range(2)]
+    theirs, ours = (list(draw(st.permutations(range(POOL)))) for _ in range(2))
     start = draw(st.integers(0, LENGTH - 1))
     first = draw(st.integers(0, len(LAYERS) - 1))
     stop, end = draw(st.integers(start + 1, LENGTH)), draw(st.integers(first + 1, len(LAYERS)))
-    return *tables, Piece(first, end, start, stop)
+    return theirs, ours, Piece(first, end, start, stop)
 
 
 @given(cases())
