@@ -21,10 +21,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(VENV)/.full: $(READY)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,nixl]'
+	touch $@
+
 test: $(READY) ## what must pass before a commit
 	$(PYTEST) -m "not full and not gpu"
 
-test-full: $(READY) ## everything, run before an issue is closed
+test-full: $(VENV)/.full ## everything, run before an issue is closed
 	$(PYTEST) -m "not gpu"
 
 check: $(READY) ## style, types, directions of imports

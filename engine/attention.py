@@ -56,6 +56,24 @@ class Backend(Protocol):
         """
 
 
+Reached = Callable[[int], None]
+"""Told, while a forward runs, how many of its layers have their new KV in the pages."""
+
+
+def telling(attend: Attend, reached: Reached) -> Attend:
+    """The same attention of one forward; `reached` hears of each layer behind its call."""
+    layers = 0
+
+    def told(q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
+        nonlocal layers
+        out_TE = attend(q_TAD, kv_PS2KD, kind)
+        layers += 1
+        reached(layers)
+        return out_TE
+
+    return told
+
+
 Loader = Callable[["ModelConfig", EngineConfig], Backend]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.attention import backend
+from engine.attention import Reached, backend, telling
 from engine.batch import Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
@@ -86,7 +86,9 @@ class Engine:
         return bytes_per_page(self.model, self.config.page_size, self.config.dtype)
 
     @torch.no_grad()
-    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
+    ) -> Forward:
         """Write the KV of all new tokens; return the wanted logits and hidden states."""
         if not rows:
             raise EngineError("there are no rows")
@@ -96,6 +98,8 @@ class Engine:
             self._check_state(state)
         batch = flatten(rows, self.config.page_size)
         attend = self._attention.prepare(rows)
+        if reached is not None:
+            attend = telling(attend, reached)
         captured = self.features.states if self.features else ()
         asked = {*hidden, *captured}
         logits_NV, seen = self.decoder.forward(batch, attend, self.kv, asked)
