@@ -6,18 +6,17 @@ P pages, S positions of a page, K key/value heads, D head size; 2 is (key, value
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from engine.attention import backend
-from engine.batch import Row, flatten
+from engine.attention import Attend, backend
+from engine.batch import Batch, Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.features import Features
-from engine.memory import zeros
+from engine.memory import pool, present
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
 
@@ -62,17 +61,13 @@ class Engine:
         shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
         dtype: torch.dtype = getattr(torch, config.dtype)
-        size = prod(shape) * dtype.itemsize
-        self.kv = tuple(
-            torch.from_numpy(zeros(size)).view(dtype).view(shape) for _ in range(model.layers)
-        )
-        self._attention = backend(config.attention)(model, config)
+        self.kv = tuple(pool(shape, dtype, config.device) for _ in range(model.layers))
+        self.attention = backend(config.attention, config.device)(model, config)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "Engine":
         """Read a checkpoint folder (`config.json` and safetensors), or raise EngineError."""
-        if config.device != "cpu":
-            raise EngineError(f"device {config.device} is not served, only cpu")
+        present(config.device)
         model = ModelConfig.read(folder, trust_remote_code=config.trust_remote_code)
         model.check_context(config.max_context)
         kind = architecture(model, config.implementation)
@@ -94,8 +89,11 @@ class Engine:
             self._check(index, row)
         for state in hidden:
             self._check_state(state)
-        batch = flatten(rows, self.config.page_size)
-        attend = self._attention.prepare(rows)
+        batch = flatten(rows, self.config.page_size, self.config.device)
+        return self.compute(batch, self.attention.prepare(rows), hidden)
+
+    def compute(self, batch: Batch, attend: Attend, hidden: Sequence[int] = ()) -> Forward:
+        """The same of rows that are on the device already, and known to be right."""
         captured = self.features.states if self.features else ()
         asked = {*hidden, *captured}
         logits_NV, seen = self.decoder.forward(batch, attend, self.kv, asked)

@@ -61,8 +61,10 @@ class Weights:
         expected: Mapping[str, tuple[int, ...]],
         dtype: torch.dtype,
         ignored: frozenset[str] = frozenset(),
+        device: str = "cpu",
     ) -> None:
         self._dtype = dtype
+        self._device = device
         self._home: dict[str, Any] = {}
         with ExitStack() as stack:
             for path in files(folder):
@@ -81,9 +83,9 @@ class Weights:
         self._stack.close()
 
     def read(self, name: str) -> Tensor:
-        """One tensor, converted to the engine's dtype."""
+        """One tensor, converted to the engine's dtype, on its device."""
         tensor: Tensor = self._home[name].get_tensor(name)
-        return tensor.to(self._dtype)
+        return tensor.to(self._device, self._dtype)
 
     def _check(
         self, folder: Path, expected: Mapping[str, tuple[int, ...]], ignored: frozenset[str]
