@@ -18,7 +18,7 @@ from engine.errors import EngineError
 from engine.kernels import check
 from engine.kernels.attention import merge, ragged, turn_and_store
 from engine.models.config import ModelConfig
-from engine.ragged import LONGEST_TREE, SPLIT, Deal, Room, Shape, deal, room_of
+from engine.ragged import LONGEST_TREE, SPLIT, Room, Shape, deal, room_of
 
 LANES: Final = 16
 """Programs that share the splits of a row: a longer row has each of them take several, one after the other."""
@@ -65,22 +65,27 @@ class TritonAttention:
         dealt = deal(rows, room, self.heads.page, causal=causal)
         numbers = torch.from_numpy(dealt.numbers).to(self.device)
         seen_T = None if dealt.seen_T is None else torch.from_numpy(dealt.seen_T).to(self.device)
-        return self.over(shape, dealt, numbers, seen_T)
+        deepest = max((max(map(int.bit_count, row.seen)) for row in rows if row.seen), default=0)
+        return self.over(shape, room, dealt.splits, numbers, seen_T, deepest=deepest)
 
     def over(
         self,
         shape: Shape,
-        dealt: Deal,
+        room: Room,
+        splits: int,
         numbers: Tensor,
         seen_T: Tensor | None = None,
         scratch: "Scratch | None" = None,
+        deepest: int = 0,
     ) -> Attend:
-        """Attention that reads its rows from a buffer when it runs, which may say something else by then."""
-        room = dealt.room
+        """Attention that reads its rows from a buffer when it runs, which may say something else by then.
+
+        No row may have more than `splits` of its keys; `deepest` is how many ancestors a token of a tree has.
+        """
         if scratch is None:
-            scratch = Scratch.make(room.parts, dealt.splits, self.heads, self.device)
+            scratch = Scratch.make(room.parts, splits, self.heads, self.device)
         views: Mapping[str, Any] = room.views(numbers)  # type: ignore[arg-type]  # it slices tensors as well
-        return _Prepared(self.heads, shape, room, dealt.splits, views, seen_T, scratch)
+        return _Prepared(self.heads, shape, room, splits, views, seen_T, scratch, deepest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ class _Prepared:
     views: Mapping[str, Any]
     seen_T: Tensor | None
     scratch: Scratch
+    deepest: int
 
     def store(
         self,
@@ -136,6 +142,8 @@ class _Prepared:
 
     def __call__(self, q_TAD: Tensor, kv_PS2KD: Tensor, kind: Kind = PLAIN) -> Tensor:
         heads, room, view, shape = self.heads, self.room, self.views, self.shape
+        if kind.window is not None and kind.window < self.deepest:
+            raise EngineError(f"a tree of depth {self.deepest} does not fit a window of {kind.window}")
         if q_TAD.stride(2) != 1:
             q_TAD = q_TAD.contiguous()
         out_TE = q_TAD.new_empty(len(q_TAD), heads.queries * heads.size)

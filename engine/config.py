@@ -12,7 +12,8 @@ class EngineConfig:
     """`pages` of `page_size` positions are shared by sequences of at most `max_context` positions.
 
     `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto takes what suits the
-    device. `implementation` auto takes the lean one where
+    device. With `spare` there is one page more, which nothing is ever read from: that of tokens that pad a forward.
+    `implementation` auto takes the lean one where
     there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.
     """
 
@@ -21,6 +22,7 @@ class EngineConfig:
     dtype: Dtype = "bfloat16"
     device: str = "cpu"
     page_size: int = 16
+    spare: bool = False
     attention: str = "auto"
     implementation: Implementation = "auto"
     trust_remote_code: bool = False

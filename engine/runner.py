@@ -58,7 +58,8 @@ class Engine:
         self.model = model
         self.decoder = decoder
         self.features: Features | None = None
-        shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
+        held = config.pages + config.spare
+        shape = (held, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
         dtype: torch.dtype = getattr(torch, config.dtype)
         self.kv = tuple(pool(shape, dtype, config.device) for _ in range(model.layers))
@@ -83,10 +84,7 @@ class Engine:
     @torch.no_grad()
     def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
         """Write the KV of all new tokens; return the wanted logits and hidden states."""
-        if not rows:
-            raise EngineError("there are no rows")
-        for index, row in enumerate(rows):
-            self._check(index, row)
+        self.check(rows)
         for state in hidden:
             self._check_state(state)
         batch = flatten(rows, self.config.page_size, self.config.device)
@@ -106,6 +104,13 @@ class Engine:
         for state in features.states:
             self._check_state(state)
         self.features = features
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """An EngineError that names what is wrong with one of them."""
+        if not rows:
+            raise EngineError("there are no rows")
+        for index, row in enumerate(rows):
+            self._check(index, row)
 
     def _check_state(self, state: int) -> None:
         if not 0 <= state <= self.model.layers + 1:
@@ -135,7 +140,16 @@ class Engine:
             return f"ends at {row.end}, its {len(row.pages)} pages cover {covered}"
         if not 0 <= row.logits <= len(row.tokens):
             return f"wants {row.logits} logits of {len(row.tokens)} tokens"
-        return ""
+        return "" if row.seen is None else _no_tree(row.seen, len(row.tokens))
+
+
+def _no_tree(seen: Sequence[int], tokens: int) -> str:
+    if len(seen) != tokens:
+        return f"is a tree of {len(seen)} tokens, and has {tokens}"
+    for index, bits in enumerate(seen):
+        if bits < 0 or bits.bit_length() != index + 1:
+            return f"is no tree: its token {index} must see itself, and nothing behind it"
+    return ""
 
 
 def _stray(kind: str, values: Sequence[int], owner: str, count: int) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -39,6 +40,15 @@ def files(folder: Path) -> list[Path]:
     if missing:
         raise EngineError(f"{folder} lacks the weight files {', '.join(missing)}")
     return [folder / name for name in names]
+
+
+def numbers(folder: Path) -> int:
+    """How many numbers the weight files hold."""
+    count = 0
+    for path in files(folder):
+        with safe_open(path, framework="pt") as file:
+            count += sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118  # no mapping
+    return count
 
 
 def fingerprint(folder: Path) -> str:

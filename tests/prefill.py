@@ -11,7 +11,7 @@ from kvtransfer.ends import Arrivals, Deliveries
 from kvtransfer.giving import Giving
 from kvtransfer.taking import Taking
 from protocol.endpoint import Endpoint
-from verifier.acceptance import make
+from verifier.judges import judge
 from verifier.config import VerifierConfig
 from verifier.handing import layout_of, pages_of
 from verifier.handover import Supply
@@ -37,7 +37,7 @@ def prefill_node(
         context=engine.config.max_context,
         vocabulary=engine.model.vocab,
     )
-    return PrefillNode(core, endpoint, EngineWorker(engine, make(config)), clock)
+    return PrefillNode(core, endpoint, EngineWorker(engine, judge(config)), clock)
 
 
 def supply(engine: Engine, config: VerifierConfig) -> Supply:

@@ -96,11 +96,13 @@ def main() -> None:
 
 def build(config: VerifierConfig) -> PrefillNode:
     """A prefill node on ZeroMQ with the real engine, ready to take turns."""
-    from verifier.acceptance import make  # noqa: PLC0415  # seconds: the parent hears `loading` first
+    from verifier.judges import judge  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from verifier.handing import layout_of, pages_of  # noqa: PLC0415
     from verifier.loading import load  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
+    if config.device != "cpu":
+        raise LocalError(f"a prefill node on {config.device} is not served: its pages must be the CPU's")
     loaded = load(config)
     log.info(
         "target %s weights %s, %d pages, context %d",
@@ -124,7 +126,7 @@ def build(config: VerifierConfig) -> PrefillNode:
         limits=Limits(context=loaded.longest),
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
-    return PrefillNode(core, endpoint, EngineWorker(loaded.engine, make(config)), clock)
+    return PrefillNode(core, endpoint, EngineWorker(loaded.engine, judge(config)), clock)
 
 
 if __name__ == "__main__":

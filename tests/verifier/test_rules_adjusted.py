@@ -26,6 +26,7 @@ from verifier.acceptance import RULES, Rule, make
 from verifier.config import PlannerConfig, SyntheticConfig, VerifierConfig
 from verifier.matcher import Masks
 from verifier.step import Step, Verdict, Work
+from verifier.judge_torch import TorchJudge
 from verifier.worker import EngineWorker
 
 PROMPT: Final = (0, 3, 5)
@@ -124,7 +125,7 @@ class Model:
 
 
 def judged(rule: Rule, works: Sequence[Work]) -> list[Verdict]:
-    return EngineWorker(Model(works), rule).run(Step(tuple(works)))
+    return EngineWorker(Model(works), TorchJudge(rule)).run(Step(tuple(works)))
 
 
 def rule_of(name: str) -> Rule:
