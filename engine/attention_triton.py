@@ -104,11 +104,6 @@ class Scratch:
             torch.empty(count * 2, dtype=torch.float32, device=device),
         )
 
-    @staticmethod
-    def bytes(parts: int, splits: int, queries: int, size: int) -> int:
-        """Memory of it."""
-        return 4 * parts * splits * queries * (size + 2) if splits > 1 else 0
-
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:

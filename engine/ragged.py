@@ -94,6 +94,11 @@ def splits_of(keys: int) -> int:
     return max(1, -(-keys // SPLIT))
 
 
+def scratch_bytes(parts: int, splits: int, queries: int, size: int) -> int:
+    """Memory of partial sums: of each part, split and query head, with the largest logit and the sum of weights."""
+    return 4 * parts * splits * queries * (size + 2) if splits > 1 else 0
+
+
 def deal(
     rows: Sequence[Row], room: Room, page_size: int, *, causal: bool = True, into: Ints | None = None
 ) -> Deal:

@@ -5,10 +5,9 @@ from typing import Any
 import torch
 
 from engine.allotment import Allotment, Sizes
-from engine.attention_triton import Scratch
 from engine.buckets import Buckets
 from engine.models.config import ModelConfig
-from engine.ragged import splits_of
+from engine.ragged import scratch_bytes, splits_of
 from engine.weights import numbers
 from verifier.config import VerifierConfig
 
@@ -38,7 +37,7 @@ def parts(
         tokens=tokens,
         itemsize=itemsize,
     )
-    split = Scratch.bytes(tokens, splits_of(longest), model.heads, model.head_dim)
+    split = scratch_bytes(tokens, splits_of(longest), model.heads, model.head_dim)
     return Allotment(
         {
             "weights": numbers(config.model) * itemsize,

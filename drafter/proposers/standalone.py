@@ -149,7 +149,7 @@ class StandaloneProposer:
             for work, count in reads
         ]
         began = monotonic()
-        logits_NV = self._engine.forward(rows).logits_NV
+        logits_NV = self._engine.forward(rows).logits_NV.cpu()
         self._chunk = paced(self._chunk, sum(count for _, count in reads), monotonic() - began)
         for work, count in reads:
             work.sequence.computed = work.start + count
@@ -189,6 +189,7 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         pages=pages,
         max_context=context,
         dtype=config.dtype,
+        device=config.device,
         page_size=_PAGE,
         trust_remote_code=config.trust_remote_code,
     )
