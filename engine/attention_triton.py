@@ -15,7 +15,7 @@ from engine.attention import PLAIN, Attend, Kind
 from engine.batch import Row
 from engine.config import EngineConfig
 from engine.errors import EngineError
-from engine.kernels import check
+from engine.kernels import check, interpreted
 from engine.kernels.attention import merge, ragged, turn_and_store
 from engine.models.config import ModelConfig
 from engine.ragged import LONGEST_TREE, SPLIT, Room, Shape, deal, room_of
@@ -159,7 +159,8 @@ class _Prepared:
             M=shape.queries, N=shape.keys, WIDE=wide, SPLIT=SPLIT, LANES=lanes,
             TREE=self.seen_T is not None, WINDOW=kind.window is not None,
             SOFTCAP=kind.softcap is not None, SINKS=kind.sinks_A is not None,
-            PRECISION=precision(q_TAD.dtype), num_warps=shape.warps, num_stages=stages(shape),
+            PRECISION=precision(q_TAD.dtype),
+            WIDEN=interpreted() and q_TAD.dtype is torch.bfloat16, num_warps=shape.warps, num_stages=stages(shape),
         )  # fmt: skip
         if self.splits > 1:
             merge[(room.parts, heads.queries)](

@@ -38,10 +38,14 @@ DEAD: Final = 1
 
 
 class TritonJudge:
-    """See `verifier.judges.Judge`. `elsewhere` counts windows that were judged on the CPU."""
+    """See `verifier.judges.Judge`. `elsewhere` counts windows that were judged on the CPU.
 
-    def __init__(self, config: VerifierConfig) -> None:
+    The vocabulary is taken `chunk` tokens at a time, by searches `step` of them.
+    """
+
+    def __init__(self, config: VerifierConfig, *, chunk: int = CHUNK, step: int = STEP) -> None:
         check(config.device)
+        self._chunk, self._step = chunk, step
         self.elsewhere = 0
         self._config = config
         self._rule = RULES[config.rule]
@@ -133,7 +137,8 @@ class TritonJudge:
     ) -> None:
         """Launch what fills `rows` and `ends`."""
         N, V = logits_NV.shape
-        chunks = -(-V // CHUNK)
+        chunk = self._chunk
+        chunks = -(-V // chunk)
         held = 1 << (chunks - 1).bit_length()
         new = logits_NV.new_empty
         top_NC, sum_NC, top_N = new(N, chunks), new(N, chunks), new(N)
@@ -145,19 +150,19 @@ class TritonJudge:
             logits_NV, best_NC if masks is None else masks, on.get("mask_row", best_NC),
             top_NC, best_NC, sum_NC, on["heat"],
             V, chunks, 0 if masks is None else masks.shape[1],
-            BLOCK=CHUNK, MASKS=masks is not None, num_warps=4,
+            BLOCK=chunk, MASKS=masks is not None, num_warps=4,
         )  # fmt: skip
         if filtered:
             filter_rows[(filtered,)](
                 logits_NV, on["filtered"], top_NC, sum_NC, top_N, depth_N,
                 on["heat"], on["top_k"], on["top_p"], on["floor"], chunks, V,
-                BLOCK=CHUNK, CHUNKS=held, STEP=STEP, J=PIVOTS, num_warps=4,
+                BLOCK=chunk, CHUNKS=held, STEP=self._step, J=PIVOTS, num_warps=4,
             )  # fmt: skip
         token_N, state_N = rows
         finish_rows[(N,)](
             logits_NV, top_NC, best_NC, sum_NC, top_N, depth_N, total_N, token_N, state_N,
             on["heat"], on["seeds"], on["choices"], on["positions"], chunks, V,
-            BLOCK=CHUNK, CHUNKS=held, DRAW=self._number is None, ROLE=int(Role.TARGET),
+            BLOCK=chunk, CHUNKS=held, DRAW=self._number is None, ROLE=int(Role.TARGET),
             num_warps=4,
         )  # fmt: skip
         if hot:
@@ -170,7 +175,7 @@ class TritonJudge:
                 on["guess_token"], on["guess_share"], on["law_id"], on["law_share"],
                 on.get("curve", on["guess_share"]), *ends,
                 bars.single, bars.accumulated, chunks, V,
-                RULE=self._number, BLOCK=CHUNK, CHUNKS=held, LAW=on["law_id"].shape[1],
+                RULE=self._number, BLOCK=chunk, CHUNKS=held, LAW=on["law_id"].shape[1],
                 ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL), num_warps=4,
             )  # fmt: skip
 

@@ -9,6 +9,7 @@ from engine.buckets import Buckets, buckets
 from engine.config import EngineConfig
 from engine.features import bytes_per_slot
 from engine.memory import present
+from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.paced import PacedEngine
 from engine.runner import Engine, bytes_per_page
@@ -48,7 +49,7 @@ def load(config: VerifierConfig) -> Loaded:
     row_bytes = config.page_size * bytes_per_slot(width, config.features.dtype)
     pages = config.kv_bytes // (page_bytes + row_bytes)
     longest = min(config.context or model.positions, pages * config.page_size)
-    sizes = captured(config)
+    sizes = captured(config) if lean(model, config.implementation) else None
     if config.device != "cpu":
         fits = allotment(config, model, longest, sizes)
         log.info("%s", fits.text)
@@ -79,7 +80,10 @@ def load(config: VerifierConfig) -> Loaded:
 
 
 def captured(config: VerifierConfig) -> Buckets | None:
-    """The buckets of a configuration: up to the largest step without chunks of prompts. None: nothing is captured."""
+    """The buckets of a configuration: up to the largest step without chunks of prompts. None: nothing is captured.
+
+    Modules of `transformers` are not: what they ask the host in between cannot be recorded.
+    """
     if config.device == "cpu" or not config.graphs:
         return None
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))

@@ -29,7 +29,7 @@ class FeatureRows:
         return self._features.width * self._features.rows_QF.itemsize
 
     def __call__(self, spans: Sequence[Span]) -> list[Tensor]:
-        rows_NF = self._features.read(spans, self._page_size).cpu()
+        rows_NF = _here(self._features.read(spans, self._page_size))
         bytes_NB = memoryview(rows_NF.view(torch.uint8).numpy())  # type: ignore[arg-type]  # arrays are buffers
         tensors, first = [], 0
         for _, start, end in spans:
@@ -38,6 +38,13 @@ class FeatureRows:
             tensors.append(Tensor(self._dtype, (end - start, self._features.width), data))
             first = last
         return tensors
+
+
+def _here(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of a device in pinned memory, from which they are sent as they are."""
+    if rows.device.type == "cpu":
+        return rows
+    return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True).copy_(rows)
 
 
 def projection(config: FeaturesConfig, device: str = "cpu") -> Projection | None:

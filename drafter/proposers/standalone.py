@@ -22,6 +22,7 @@ from drafter.proposers.wording import SameWording, Wording, wording_of
 from engine.buckets import buckets
 from engine.config import EngineConfig
 from engine.memory import present
+from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
 from engine.runner import Engine, Forward, Row, pages_for
@@ -200,7 +201,7 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         max_context=context,
         dtype=config.dtype,
         device=config.device,
-        spare=config.device != "cpu",
+        spare=config.device != "cpu" and lean(model),
         page_size=_PAGE,
         trust_remote_code=config.trust_remote_code,
     )
@@ -215,7 +216,8 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         present(config.device)
         torch.cuda.set_per_process_memory_fraction(config.gpu_share, config.device)
     loaded = Engine.load(config.model, engine)
-    forward = None if config.device == "cpu" else captured(loaded)
+    graphs = config.device != "cpu" and lean(model)
+    forward = captured(loaded) if graphs else None
     return StandaloneProposer(
         loaded, context, wording, fingerprint, samples=config.samples, forward=forward
     )

@@ -25,13 +25,14 @@ def ragged(
     K: tl.constexpr, G: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, WIDE: tl.constexpr, SPLIT: tl.constexpr, LANES: tl.constexpr,
     TREE: tl.constexpr, WINDOW: tl.constexpr, SOFTCAP: tl.constexpr, SINKS: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, WIDEN: tl.constexpr,
 ):  # fmt: skip
     """One tile and one key head; `out` [T, K*G, D], or `partial` [U, splits, K*G, D] and `weight` without the last.
 
     `last` is the last position each token sees, `tile_keys` how many keys a tile's tokens see together. Of a tree,
     key `tile_own` + j is seen where bit j of `seen` is set; elsewhere `tile_own` lies behind all keys. `tile_part` is
-    the row of `partial` of a tile's first token, -1 where one program takes all its keys.
+    the row of `partial` of a tile's first token, -1 where one program takes all its keys. `WIDEN` is for the
+    interpreter, which does not know products of bfloat16.
     """
     tile, head = tl.program_id(0), tl.program_id(1)
     lane = tl.program_id(2)
@@ -56,6 +57,8 @@ def ragged(
     q_md = tl.load(
         q + token[:, None] * q_token + query[:, None] * q_head + d[None, :], mask=inside, other=0.0
     )
+    if WIDEN:
+        q_md = q_md.to(tl.float32)
     bits_m = tl.zeros((M,), tl.int64)
     if TREE:
         bits_m = tl.load(seen + token, mask=live, other=0)
@@ -76,7 +79,9 @@ def ragged(
             slot_n = page_n.to(tl.int64) * PAGE + key_n % PAGE
             place_nd = (slot_n * (2 * K * D) + head * D)[:, None] + d[None, :]
             got = there[:, None] & (d < D)[None, :]
-            k_nd = tl.load(kv + place_nd, mask=got, other=0.0).to(q_md.dtype)
+            k_nd = tl.load(kv + place_nd, mask=got, other=0.0).to(q.dtype.element_ty)
+            if WIDEN:
+                k_nd = k_nd.to(tl.float32)
             x_mn = tl.dot(q_md, tl.trans(k_nd), input_precision=PRECISION) * scale
             if SOFTCAP:
                 x_mn = softcap * (2.0 * tl.sigmoid(2.0 * x_mn / softcap) - 1.0)
@@ -94,9 +99,12 @@ def ragged(
             shrink_m = tl.exp2(top_m - base_m)
             w_mn = tl.exp2(x_mn - base_m[:, None])
             sum_m = sum_m * shrink_m + tl.sum(w_mn, 1)
-            v_nd = tl.load(kv + place_nd + K * D, mask=got, other=0.0).to(q_md.dtype)
+            v_nd = tl.load(kv + place_nd + K * D, mask=got, other=0.0).to(q.dtype.element_ty)
+            w_mn = w_mn.to(q.dtype.element_ty)
+            if WIDEN:
+                v_nd, w_mn = v_nd.to(tl.float32), w_mn.to(tl.float32)
             acc_md = acc_md * shrink_m[:, None]
-            acc_md += tl.dot(w_mn.to(q_md.dtype), v_nd, input_precision=PRECISION)
+            acc_md += tl.dot(w_mn, v_nd, input_precision=PRECISION)
             top_m = higher_m
         if parted:
             place_m = ((part + m // G).to(tl.int64) * splits + share) * (K * G) + query

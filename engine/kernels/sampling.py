@@ -63,7 +63,7 @@ def adjust(
     x = x + tl.load(list_bias + at, mask=there, other=0.0)
     penalty = tl.load(repetition + window)
     worse = tl.where(x > 0, tl.div_rn(x, tl.zeros_like(x) + penalty), x * penalty)
-    x = tl.where(seen & (penalty != 1.0), tl.minimum(worse, LARGEST), x)
+    x = tl.where(penalty != 1.0, tl.where(seen, tl.minimum(worse, LARGEST), x), x)
     fewer = tl.load(presence + window) + tl.load(frequency + window) * count.to(tl.float32)
     x = tl.where(count > 0, x - fewer, x)
     tl.store(logits + row * width + token, x, mask=there)
@@ -92,7 +92,8 @@ def summarise(
             x = tl.where(banned, NEVER, x)
             tl.store(logits + row * width + at, x, mask=banned)
     strange = tl.sum(((x != x) | (x == EVER)).to(tl.int32), 0) > 0
-    top = tl.max(tl.where(x != x, NEVER, x), 0)
+    x = tl.where(x < EVER, x, NEVER)  # which a NaN is not
+    top = tl.max(x, 0)
     best = tl.min(tl.where((x == top) & there, at, NOWHERE), 0)
     heat = tl.maximum(tl.load(heat_row + row), COLDEST)
     base = tl.where(top == NEVER, 0.0, top)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,14 @@ from protocol.messages import Sampling
 from verifier.acceptance import make
 from verifier.config import PlannerConfig, SyntheticConfig, ThresholdConfig, VerifierConfig
 from verifier.judge_torch import DEAD_END, TorchJudge
-from verifier.judge_triton import CHUNK, TritonJudge
+from verifier.judge_triton import TritonJudge as AnyTritonJudge
 from verifier.matcher import Masks
 from verifier.rules.windows import NOT_NUMBERS
 from verifier.step import Verdict, Work
 
-V: Final = CHUNK + 700
+CHUNK: Final = 512
+V: Final = CHUNK + 300
+TritonJudge: Final = partial(AnyTritonJudge, chunk=CHUNK, step=CHUNK)
 CLOSE: Final = 1e-5
 RULES: Final = ("match", "ratio", "block", "threshold", "synthetic")
 
@@ -138,7 +141,7 @@ def compared(rule: str, count: int, seed: int, device: str = "cpu") -> None:
         if one != other:
             assert near(theirs, work, each), (one, other, work)
             close += 1
-    assert close <= count // 10
+    assert close <= count / 10
     if rule == "block":
         assert ours.elsewhere == sum(
             work.matcher is not None or bool(work.banned or work.sampling.allowed) for work in works
@@ -157,7 +160,7 @@ def near(judge: TorchJudge, work: Work, logits: Tensor) -> bool:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_same_verdicts(rule: str) -> None:
-    compared(rule, 18, seed=RULES.index(rule))
+    compared(rule, 6, seed=RULES.index(rule))
 
 
 @pytest.mark.full
@@ -185,7 +188,7 @@ def greedy_window(*drafts: int) -> Work:
 def test_logits_that_are_no_numbers_end_the_choice(rule: str, strange: float) -> None:
     logits = torch.zeros(3, V)
     logits[0, 7] = 30.0
-    logits[1, 900] = strange
+    logits[1, 700] = strange
     hot = replace(greedy_window(7, 8), sampling=Sampling(temperature=0.5, seed=1))
     for work in (greedy_window(7, 8), hot):
         found = TritonJudge(configured(rule))([work], logits.clone())
@@ -225,20 +228,14 @@ def test_draws_are_keyed_as_on_the_cpu() -> None:
     assert [each.tokens[0] for each in found] == [int(number * V) for number in numbers]
 
 
-@pytest.mark.parametrize("count", [1, 7, 300])
-def test_filters_keep_equals_at_the_boundary_together(count: int) -> None:
+def test_filters_keep_equals_at_the_boundary_together() -> None:
     """Of 300 likeliest equals all are drawn from, however many were asked for."""
-    logits = torch.full((40, V), -4.0)
-    logits[:, 100:400] = 3.0
-    how = Sampling(temperature=1.0, top_k=count)
+    logits = torch.full((6, V), -4.0)
+    logits[:, 400:700] = 3.0
     works = [
-        replace(greedy_window(), sampling=Sampling(**_fields(how) | {"seed": seed}), start=9)
-        for seed in range(40)
+        replace(greedy_window(), sampling=Sampling(temperature=1.0, top_k=1 + seed, seed=seed))
+        for seed in range(6)
     ]
     tokens = [each.tokens[0] for each in TritonJudge(configured("match"))(works, logits)]
-    assert all(100 <= token < 400 for token in tokens)
-    assert len(set(tokens)) > 30
-
-
-def _fields(how: Sampling) -> dict[str, Any]:
-    return {name: getattr(how, name) for name in Sampling.__struct_fields__}
+    assert all(400 <= token < 700 for token in tokens)
+    assert len(set(tokens)) > 4

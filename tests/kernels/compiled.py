@@ -94,7 +94,7 @@ def _ragged() -> Iterator[Variant]:
         constants = {
             "K": 8, "G": 4, "D": size, "PAGE": 16, "M": shape.queries, "N": shape.keys,
             "WIDE": size, "SPLIT": SPLIT, "LANES": LANES, "TREE": False, "WINDOW": False,
-            "SOFTCAP": False, "SINKS": False, "PRECISION": "tf32",
+            "SOFTCAP": False, "SINKS": False, "PRECISION": "tf32", "WIDEN": False,
         }  # fmt: skip
         own = dict(kinds)
         if more.get("q") == "*fp16":
