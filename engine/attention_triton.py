@@ -66,7 +66,7 @@ class TritonAttention:
         numbers = torch.from_numpy(dealt.numbers).to(self.device)
         seen_T = None if dealt.seen_T is None else torch.from_numpy(dealt.seen_T).to(self.device)
         deepest = max((max(map(int.bit_count, row.seen)) for row in rows if row.seen), default=0)
-        return self.over(shape, room, dealt.splits, numbers, seen_T, deepest=deepest)
+        return self.over(shape, room, dealt.splits, numbers, seen_T=seen_T, deepest=deepest)
 
     def over(
         self,
@@ -74,6 +74,7 @@ class TritonAttention:
         room: Room,
         splits: int,
         numbers: Tensor,
+        *,
         seen_T: Tensor | None = None,
         scratch: "Scratch | None" = None,
         deepest: int = 0,
@@ -138,7 +139,9 @@ class _Prepared:
     def __call__(self, q_TAD: Tensor, kv_PS2KD: Tensor, kind: Kind = PLAIN) -> Tensor:
         heads, room, view, shape = self.heads, self.room, self.views, self.shape
         if kind.window is not None and kind.window < self.deepest:
-            raise EngineError(f"a tree of depth {self.deepest} does not fit a window of {kind.window}")
+            raise EngineError(
+                f"a tree of depth {self.deepest} does not fit a window of {kind.window}"
+            )
         if q_TAD.stride(2) != 1:
             q_TAD = q_TAD.contiguous()
         out_TE = q_TAD.new_empty(len(q_TAD), heads.queries * heads.size)

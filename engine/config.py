@@ -11,7 +11,7 @@ Implementation = Literal["auto", "transformers"]
 class EngineConfig:
     """`pages` of `page_size` positions are shared by sequences of at most `max_context` positions.
 
-    `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto takes what suits the
+    `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto is what suits the
     device. With `spare` there is one page more, which nothing is ever read from: that of tokens that pad a forward.
     `implementation` auto takes the lean one where
     there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.

@@ -130,6 +130,7 @@ class Features:
         slots: int,
         dtype: Dtype,
         projection: Projection | None = None,
+        *,
         device: str = "cpu",
     ) -> None:
         captured = len(states) * hidden

@@ -1,4 +1,4 @@
-"""Forwards that were captured once for each bucket of tokens and are replayed: the host launches one thing, not hundreds.
+"""Forwards that were captured once for each bucket of tokens and are replayed: one launch instead of hundreds.
 
 A graph reads its tokens, their places and who sees whom from buffers that stay where they are. So any rows of a bucket
 run through the same graph, and another draft length is another graph: choosing it costs nothing.

@@ -68,7 +68,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """What a launch is told. `splits` is how many there are of any row at most; `seen_T` is there where a row is a tree."""
+    """What a launch is told. `splits` is how many a row has at most; `seen_T` is there where a row is a tree."""
 
     room: Room
     numbers: Ints
@@ -100,7 +100,12 @@ def scratch_bytes(parts: int, splits: int, queries: int, size: int) -> int:
 
 
 def deal(
-    rows: Sequence[Row], room: Room, page_size: int, *, causal: bool = True, into: Ints | None = None
+    rows: Sequence[Row],
+    room: Room,
+    page_size: int,
+    *,
+    causal: bool = True,
+    into: Ints | None = None,
 ) -> Deal:
     """Fill a buffer for these rows, and mark what is left of it as empty."""
     numbers = np.empty(room.size, np.int32) if into is None else into

@@ -11,10 +11,10 @@ from kvtransfer.ends import Arrivals, Deliveries
 from kvtransfer.giving import Giving
 from kvtransfer.taking import Taking
 from protocol.endpoint import Endpoint
-from verifier.judges import judge
 from verifier.config import VerifierConfig
 from verifier.handing import layout_of, pages_of
 from verifier.handover import Supply
+from verifier.judges import judge
 from verifier.prefill import PrefillNode
 from verifier.prefill_core import PrefillCore
 from verifier.worker import EngineWorker

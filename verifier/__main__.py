@@ -134,7 +134,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),
-        keeper=Keeper(plan, table, machine, traces, config.planner.trace, loaded.buckets),
+        keeper=Keeper(plan, table, machine, traces, config.planner.trace, buckets=loaded.buckets),
     )
 
 

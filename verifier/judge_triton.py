@@ -101,7 +101,14 @@ class TritonJudge:
         _adjust(logits_NV, on, arrays)
         out = torch.full((2 * N + 3 * len(asked),), -1, dtype=torch.int32, device=self._device)
         token_N, state_N, *ends = out.split([N, N, *[len(asked)] * 3])
-        self._draw(logits_NV, on, len(arrays["filtered"]), (token_N, state_N), ends, len(hot))
+        self._draw(
+            logits_NV,
+            on,
+            len(arrays["filtered"]),
+            rows=(token_N, state_N),
+            ends=ends,
+            hot=len(hot),
+        )
         said = out.cpu().numpy()  # the one moment at which the host waits
         tokens, states = said[:N], said[N : 2 * N]
         kept, last, state = said[2 * N :].reshape(3, -1)
@@ -131,6 +138,7 @@ class TritonJudge:
         logits_NV: Tensor,
         on: Mapping[str, Tensor],
         filtered: int,
+        *,
         rows: tuple[Tensor, Tensor],
         ends: Sequence[Tensor],
         hot: int,

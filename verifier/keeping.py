@@ -36,6 +36,7 @@ class Keeper:
         machine: str,
         traces: Traces | None,
         trace: Path | None,
+        *,
         buckets: tuple[int, ...] = (),
     ) -> None:
         self._costs = planner.costs if isinstance(planner, WeighsCosts) else None

@@ -169,8 +169,7 @@ def bans(windows: Sequence[Asked], width: int) -> npt.NDArray[np.int64]:
             for place in range(work.draws):
                 before = line[: len(work.output) + place]
                 found += [
-                    (first + place) * width + token
-                    for token in _bad(each.wanted.bad_words, before)
+                    (first + place) * width + token for token in _bad(each.wanted.bad_words, before)
                 ]
     return np.array(found, np.int64)
 

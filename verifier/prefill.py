@@ -96,13 +96,15 @@ def main() -> None:
 
 def build(config: VerifierConfig) -> PrefillNode:
     """A prefill node on ZeroMQ with the real engine, ready to take turns."""
-    from verifier.judges import judge  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from verifier.handing import layout_of, pages_of  # noqa: PLC0415
+    from verifier.judges import judge  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from verifier.loading import load  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
     if config.device != "cpu":
-        raise LocalError(f"a prefill node on {config.device} is not served: its pages must be the CPU's")
+        raise LocalError(
+            f"a prefill node on {config.device} is not served: its pages must be the CPU's"
+        )
     loaded = load(config)
     log.info(
         "target %s weights %s, %d pages, context %d",

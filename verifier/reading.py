@@ -67,6 +67,8 @@ def capture(engine: Engine, config: FeaturesConfig, kept: Projection | None) -> 
     if not config.states:
         return None
     slots = (engine.config.pages + engine.config.spare) * engine.config.page_size
-    features = Features(config.states, engine.model.hidden, slots, config.dtype, kept, engine.config.device)
+    features = Features(
+        config.states, engine.model.hidden, slots, config.dtype, kept, device=engine.config.device
+    )
     engine.capture(features)
     return FeatureRows(features, engine.config.page_size)

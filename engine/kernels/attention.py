@@ -137,7 +137,7 @@ def merge(
     top = tl.full((1,), NEVER, tl.float32)
     total = tl.zeros((1,), tl.float32)
     acc_d = tl.zeros((WIDE,), tl.float32)
-    for share in range(0, tl.cdiv(keys, SPLIT)):
+    for share in range(tl.cdiv(keys, SPLIT)):
         place = (part.to(tl.int64) * splits + share) * A + query
         top_here = tl.load(weight + 2 * place + tl.arange(0, 1))
         sum_here = tl.load(weight + 2 * place + 1 + tl.arange(0, 1))

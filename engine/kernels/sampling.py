@@ -47,7 +47,7 @@ def adjust(
     guess_begin, guess_token, repetition, presence, frequency, width,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Biases and penalties of one row, whose window has a list of all tokens that are concerned; see `engine.adjust`."""
+    """Biases and penalties of one row, whose window has a list of the tokens concerned; see `engine.adjust`."""
     edit = tl.program_id(0)
     row = tl.load(edit_row + edit).to(tl.int64)
     window, place = tl.load(edit_window + edit), tl.load(edit_place + edit)
@@ -56,7 +56,7 @@ def adjust(
     token = tl.load(list_id + at, mask=there, other=0)
     count = tl.load(list_count + at, mask=there, other=0)
     guesses = guess_token + tl.load(guess_begin + window)
-    for before in range(0, place):
+    for before in range(place):
         count += (tl.load(guesses + before) == token).to(tl.int32)
     seen = (tl.load(list_seen + at, mask=there, other=0) != 0) | (count > 0)
     x = tl.load(logits + row * width + token, mask=there, other=0.0)
@@ -87,7 +87,9 @@ def summarise(
     if MASKS:
         mask = tl.load(mask_row + row).to(tl.int64)
         if mask >= 0:
-            word = tl.load(masks + mask * words + at // 32, mask=there & (at // 32 < words), other=0)
+            word = tl.load(
+                masks + mask * words + at // 32, mask=there & (at // 32 < words), other=0
+            )
             banned = there & (((word >> (at % 32)) & 1) == 0)
             x = tl.where(banned, NEVER, x)
             tl.store(logits + row * width + at, x, mask=banned)
@@ -111,7 +113,7 @@ def reached(
 ):  # fmt: skip
     """How many tokens lie not deeper than each pivot and than `deepest`, or their mass."""
     found_j = tl.zeros((J,), tl.float64)
-    for chunk in range(0, chunks):
+    for chunk in range(chunks):
         _, nearest = depth_of(tl.load(chunk_top + row * chunks + chunk), top, heat)
         if nearest <= deepest:
             for start in range(chunk * BLOCK, tl.minimum((chunk + 1) * BLOCK, width), STEP):
@@ -185,7 +187,7 @@ def filter_rows(
         )  # fmt: skip
     deepest = tl.minimum(deepest, tl.load(floor_row + row))
     tl.store(row_depth + row, deepest)
-    for chunk in range(0, chunks):
+    for chunk in range(chunks):
         _, nearest = depth_of(tl.load(chunk_top + row * chunks + chunk), top, heat)
         total = 0.0
         if nearest <= deepest:

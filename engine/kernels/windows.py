@@ -25,10 +25,10 @@ CURVE = tl.constexpr(3)
 
 @triton.jit
 def law_of(
-    logits, law_id, law_share, row_top, row_depth, row_total, row, guess, heat, width,
+    logits, law_id, law_share, row_top, row_depth, row, guess, heat, width,
     LAW: tl.constexpr,
 ):  # fmt: skip
-    """Of one guess: ids, what it was drawn from, and the target's weights of them (they sum to `row_total`)."""
+    """Of one guess: ids, what it was drawn from, and the target's weights of them."""
     k = tl.arange(0, LAW)
     id_k = tl.load(law_id + guess.to(tl.int64) * LAW + k)
     share_k = tl.load(law_share + guess.to(tl.int64) * LAW + k)
@@ -53,9 +53,9 @@ def rest_of(
     row, guess, scale, uniform, heat, cold, chunks, width,
     BLOCK: tl.constexpr, CHUNKS: tl.constexpr, LAW: tl.constexpr, WITHOUT: tl.constexpr,
 ):  # fmt: skip
-    """A token of what is left of a row when a guess's law over `scale` is taken off; all of it where `guess` is -1.
+    """A token of what is left of a row without a guess's law over `scale`; all of it where `guess` is -1.
 
-    Where nothing would be left, nothing is taken. A cold row yields its likeliest token, `WITHOUT` the guess or with it.
+    Where nothing would be left, nothing is taken. A cold row yields its likeliest token, `WITHOUT` the guess or not.
     """
     c = tl.arange(0, CHUNKS)
     v = tl.arange(0, BLOCK)
@@ -79,7 +79,7 @@ def rest_of(
         taking = guess >= 0
         if taking:
             first = guess.to(tl.int64) * LAW
-            for index in range(0, LAW):
+            for index in range(LAW):
                 token = tl.load(law_id + first + index)
                 if token >= 0:
                     at = token // BLOCK * BLOCK + v
@@ -118,7 +118,7 @@ def left_of(
     x = tl.load(logits + row * width + at, mask=at < width, other=NEVER)
     scaled, depth = depth_of(x, top, heat)
     weight_v = tl.where(depth <= bottom, tl.exp(scaled), 0.0).to(tl.float64)
-    for index in range(0, LAW):
+    for index in range(LAW):
         token = tl.load(law_id + first + index)
         taken = tl.load(law_share + first + index) / scale * total
         weight_v = tl.where(at == token, tl.maximum(weight_v - taken, 0.0), weight_v)
@@ -153,7 +153,7 @@ def decide(
     usable = tested * 0  # guesses up to the first row that is not numbers
     going = tested >= 0
     earlier = tl.full((), 1.0, tl.float64)
-    for index in range(0, tested):
+    for index in range(tested):
         row = begin + index
         if RULE == CURVE:
             x = tl.load(logits + row * width + tl.load(guess_token + guess + index))
@@ -167,7 +167,7 @@ def decide(
                 usable += 1
                 total = tl.load(row_total + row)
                 id_k, share_k, weight_k = law_of(
-                    logits, law_id, law_share, row_top, row_depth, row_total, row, guess + index,
+                    logits, law_id, law_share, row_top, row_depth, row, guess + index,
                     heat, width, LAW,
                 )  # fmt: skip
                 own = id_k == tl.load(guess_token + guess + index)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drafter.config import DrafterConfig
-from orchestrator.launch.plan import Child
 from orchestrator.gpus import ROOM
+from orchestrator.launch.plan import Child
 from orchestrator.launch.threads import LIGHT
 from orchestrator.ray_config import RayConfig
 from verifier.config import VerifierConfig

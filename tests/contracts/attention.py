@@ -23,12 +23,12 @@ def model(heads: int, kv_heads: int, head_dim: int) -> ModelConfig:
 
 
 def config(name: str, pages: int, dtype: Dtype = "float32", page: int = PAGE) -> EngineConfig:
-    return EngineConfig(
-        pages=pages, max_context=4096, dtype=dtype, page_size=page, attention=name
-    )
+    return EngineConfig(pages=pages, max_context=4096, dtype=dtype, page_size=page, attention=name)
 
 
-def dealt(rows: Sequence[tuple[int, int]], page: int = PAGE, seed: int = 0) -> tuple[list[Row], int]:
+def dealt(
+    rows: Sequence[tuple[int, int]], page: int = PAGE, seed: int = 0
+) -> tuple[list[Row], int]:
     """Rows with so many new tokens behind so many, on pages in no order; and how many pages there are."""
     counts = [-(-(start + new) // page) for new, start in rows]
     order = torch.randperm(sum(counts) + 3, generator=torch.Generator().manual_seed(seed)).tolist()

@@ -1,4 +1,4 @@
-"""The contract of attention, for the backend that DRAFTMESH_ATTENTION names: `tests/kernels` runs it for `triton` too."""
+"""The contract of attention, for the backend that DRAFTMESH_ATTENTION names: `tests/kernels` runs it for `triton`."""
 
 import os
 
@@ -78,7 +78,9 @@ def test_keys_and_values_are_stored_turned_and_nothing_else_is_touched() -> None
 
 
 def test_an_unknown_backend_is_refused_with_what_there_is() -> None:
-    with pytest.raises(EngineError, match=f"attention fast does not exist, only auto, {', '.join(BACKENDS)}"):
+    with pytest.raises(
+        EngineError, match=f"attention fast does not exist, only auto, {', '.join(BACKENDS)}"
+    ):
         backend("fast")
 
 

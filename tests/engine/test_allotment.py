@@ -18,7 +18,9 @@ def test_a_plan_that_fits_says_what_it_takes() -> None:
 
 
 def test_an_impossible_plan_is_refused_with_the_numbers() -> None:
-    with pytest.raises(EngineError, match=r"the plan does not fit, by 1\.00 GiB\. .*25\.00 of 24\.00"):
+    with pytest.raises(
+        EngineError, match=r"the plan does not fit, by 1\.00 GiB\. .*25\.00 of 24\.00"
+    ):
         Allotment(PARTS, 40 * GIB, 0.6).check()
 
 

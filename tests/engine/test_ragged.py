@@ -9,7 +9,11 @@ from engine.ragged import FEW, SPLIT, Room, Shape, deal, room_of, scratch_bytes
 
 
 def test_tokens_are_dealt_in_order_and_each_once() -> None:
-    rows = [Row([1] * 5, 6, [3, 4, 5], 0), Row([1], 0, [9], 0), Row([1] * (FEW + 3), 1, range(30), 0)]
+    rows = [
+        Row([1] * 5, 6, [3, 4, 5], 0),
+        Row([1], 0, [9], 0),
+        Row([1] * (FEW + 3), 1, range(30), 0),
+    ]
     room = room_of(rows, 4, 4)
     made = room.views(deal(rows, room, 4).numbers)
     assert made["tile_count"].tolist() == [4, 1, 1, *[4] * 16, 3]

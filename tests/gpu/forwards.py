@@ -42,7 +42,7 @@ class RandomWeights:
     def read(self, name: str) -> Tensor:
         size = self._shapes[name]
         scale = 1.0 if len(size) == 1 else 0.02
-        return (torch.randn(size, dtype=self._dtype, device=self._device) * scale)
+        return torch.randn(size, dtype=self._dtype, device=self._device) * scale
 
 
 def engine(kind: str, device: str, dtype: Any, pages: int, context: int) -> Engine:  # noqa: ANN401

@@ -55,7 +55,11 @@ def right(scale: Scale, table: Table) -> None:
         kv = torch.randn(pages + 3, 16, 2, 2, size, device=scale.device).to(scale.dtype)
         tokens = sum(len(row.tokens) for row in rows)
         q = torch.randn(tokens, 8, size, device=scale.device).to(scale.dtype)
-        for name, kind in (("", Kind()), (", window", Kind(window=100)), (", bent", Kind(softcap=5.0))):
+        for name, kind in (
+            ("", Kind()),
+            (", window", Kind(window=100)),
+            (", bent", Kind(softcap=5.0)),
+        ):
             ours = made.prepare(rows)(q, kv, kind).cpu().double()
             exact = expected(q.cpu(), kv.cpu(), rows, kind)
             table.right(f"attention, D {size}{name}", float((ours - exact).abs().max()), 2e-2)

@@ -1,4 +1,4 @@
-"""Whole services on one GPU: plain, colocated and decoupled, over checkpoints with random weights and a curve of drafts."""
+"""Whole services on one GPU: plain, colocated and decoupled, with random weights and a curve of drafts."""
 
 import tempfile
 from pathlib import Path

@@ -20,7 +20,9 @@ def close(ours: torch.Tensor, exact: torch.Tensor, rough: float = 2e-5) -> None:
     torch.testing.assert_close(ours.double(), exact, atol=rough, rtol=rough)
 
 
-def poisoned(rows: list[Row], pages: int, kv_heads: int, size: int, page: int = PAGE) -> torch.Tensor:
+def poisoned(
+    rows: list[Row], pages: int, kv_heads: int, size: int, page: int = PAGE
+) -> torch.Tensor:
     """KV that is not a number wherever no row has a position."""
     kv = torch.full((pages, page, 2, kv_heads, size), torch.nan)
     for row in rows:
@@ -107,7 +109,11 @@ def test_rows_may_change_under_what_was_prepared() -> None:
         close(attend(q, kv)[:tokens], expected(q[:tokens], kv, rows))
 
 
-def test_random_rows(count: int = 6) -> None:
+def test_random_rows() -> None:
+    at_random(6)
+
+
+def at_random(count: int) -> None:
     source = np.random.default_rng(6)
     for seed in range(count):
         torch.manual_seed(seed)
@@ -126,7 +132,7 @@ def test_random_rows(count: int = 6) -> None:
 
 @pytest.mark.full
 def test_more_random_rows() -> None:
-    test_random_rows(60)
+    at_random(60)
 
 
 @pytest.mark.parametrize("size", [15, 288])

@@ -1,4 +1,4 @@
-"""Forwards by bucket, with a recorder that replays what it ran: the same logits as without, for any rows of a bucket."""
+"""Forwards by bucket, with a recorder that replays what it ran: the logits are those of forwards without."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,7 +80,9 @@ def test_replayed_forwards_are_those_that_are_not(folder: Path) -> None:
     assert recorder.replays == graphed.replayed == 4  # the chunk wants one logit of twelve
 
 
-def test_features_of_replayed_tokens_are_kept_and_those_of_padding_are_nobody_s(folder: Path) -> None:
+def test_features_of_replayed_tokens_are_kept_and_those_of_padding_are_nobody_s(
+    folder: Path,
+) -> None:
     kept = []
     for buckets in (None, Buckets((4, 8, 16))):
         made = engine(folder)

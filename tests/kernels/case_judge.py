@@ -47,7 +47,7 @@ class Allows:
         rows = []
         for draft in (None, *drafts):
             bits = np.zeros(V, np.bool_)
-            bits[:: 3] = True
+            bits[::3] = True
             if draft is not None and draft >= 300:
                 bits[:] = False
                 bits[draft] = True
@@ -132,7 +132,8 @@ def compared(rule: str, count: int, seed: int, device: str = "cpu") -> None:
     rows = [int(source.integers(1, 5)) for _ in range(count)]
     logits = [logits_of(source, each) for each in rows]
     works = [
-        window_of(source, KINDS[index % len(KINDS)], each, rule) for index, each in enumerate(logits)
+        window_of(source, KINDS[index % len(KINDS)], each, rule)
+        for index, each in enumerate(logits)
     ]
     wanted = theirs(works, torch.cat(logits))
     found = ours(works, torch.cat(logits).to(device))

@@ -1,4 +1,4 @@
-"""Every kernel compiled for GPUs that are not here: registers, spills and shared memory, as Triton's own tools tell them.
+"""Every kernel compiled for GPUs that are not here: registers, spills and shared memory, by Triton's own tools.
 
 `python -m tests.kernels.compiled` writes the table of `docs/gpu.md` anew; what must hold of it, a test looks at.
 """
@@ -146,7 +146,9 @@ def _sampling() -> Iterator[Variant]:
     ints = ("windows", "window_row", "window_draws", "window_tested", "window_guess",
             "guess_token", "law_id", "kept_out", "token_out", "state_out")  # fmt: skip
     floats = dict.fromkeys(("guess_share", "law_share", "curve"), "*fp64")
-    for number, (name, law) in enumerate((("ratio", 64), ("block", 64), ("threshold", 1), ("synthetic", 1))):
+    for number, (name, law) in enumerate(
+        (("ratio", 64), ("block", 64), ("threshold", 1), ("synthetic", 1))
+    ):
         yield Variant(
             f"decide, {name}, laws of {law}", windows.decide,
             rows | dict.fromkeys(ints, "*i32") | floats
@@ -189,7 +191,9 @@ def table() -> str:
     lines = [
         f"triton {triton.__version__}, torch {torch.__version__.partition('+')[0]}.",
         "",
-        "| kernel | warps | " + " | ".join(f"sm_{each}: registers, spilled, shared" for each in SHARED) + " |",
+        "| kernel | warps | "
+        + " | ".join(f"sm_{each}: registers, spilled, shared" for each in SHARED)
+        + " |",
         "| --- | --- | " + " | ".join("---" for _ in SHARED) + " |",
     ]
     for variant in variants():

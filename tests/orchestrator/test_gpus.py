@@ -44,7 +44,9 @@ def test_more_than_a_gpu_is_refused_with_the_numbers(config: GpusConfig, text: s
 
 def test_processes_see_their_gpu_alone() -> None:
     config = Config(
-        method="standalone", drafters=2, gpus=GpusConfig(verifier=(1,), drafter=(0, 1), drafter_share=0.3)
+        method="standalone",
+        drafters=2,
+        gpus=GpusConfig(verifier=(1,), drafter=(0, 1), drafter_share=0.3),
     )
     made = {child.name: child for child in children(config, Path("t"), Path("d"), 4)}
     assert made["verifier-0"].environment["CUDA_VISIBLE_DEVICES"] == "1"

@@ -14,9 +14,9 @@ from torch import Tensor
 from engine.runner import Forward, Row
 from protocol.messages import Sampling
 from verifier.acceptance import RULES, Rule
+from verifier.judge_torch import TorchJudge
 from verifier.rules.plain import greedy, match
 from verifier.step import Step, Verdict, Work
-from verifier.judge_torch import TorchJudge
 from verifier.worker import EngineWorker
 
 V = 8
@@ -274,7 +274,10 @@ def test_chunks_have_empty_verdicts_in_their_places() -> None:
 
 def test_a_step_of_chunks_only_draws_nothing() -> None:
     engine = Scripted(torch.zeros(0, V))
-    assert EngineWorker(engine, TorchJudge(match)).run(Step((chunk(1), chunk(2)))) == [Verdict(), Verdict()]
+    assert EngineWorker(engine, TorchJudge(match)).run(Step((chunk(1), chunk(2)))) == [
+        Verdict(),
+        Verdict(),
+    ]
 
 
 def banning(work: Work, *tokens: int, draws: int) -> Work:
@@ -287,7 +290,9 @@ def test_an_end_cannot_be_drawn_before_the_least_number_of_tokens(rule: Rule) ->
     logits_NV = peaks(7, 7, 7, 7)
     logits_NV[:, 2] = 25.0
     step = Step((banning(window(2, 2, 7), 7, draws=2),))
-    assert EngineWorker(Scripted(logits_NV), TorchJudge(rule)).run(step) == [Verdict((2, 2, 7, 7), 3)]
+    assert EngineWorker(Scripted(logits_NV), TorchJudge(rule)).run(step) == [
+        Verdict((2, 2, 7, 7), 3)
+    ]
 
 
 @BOTH_RULES

@@ -24,9 +24,9 @@ from tests.verifier.test_acceptance import V
 from tests.verifier.test_acceptance import law as logits_after
 from verifier.acceptance import RULES, Rule, make
 from verifier.config import PlannerConfig, SyntheticConfig, VerifierConfig
+from verifier.judge_torch import TorchJudge
 from verifier.matcher import Masks
 from verifier.step import Step, Verdict, Work
-from verifier.judge_torch import TorchJudge
 from verifier.worker import EngineWorker
 
 PROMPT: Final = (0, 3, 5)
