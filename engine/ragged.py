@@ -186,4 +186,5 @@ class Shape:
 
     @property
     def warps(self) -> int:
-        return 8 if self.queries > 64 else 4
+        """Of a tile's sums a thread holds at most 64 numbers: with more they would not stay in registers."""
+        return 8 if self.queries * self.head_dim > 64 * 128 else 4

@@ -184,7 +184,7 @@ class TritonJudge:
                 on.get("curve", on["guess_share"]), *ends,
                 bars.single, bars.accumulated, chunks, V,
                 RULE=self._number, BLOCK=chunk, CHUNKS=held, LAW=on["law_id"].shape[1],
-                ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL), num_warps=4,
+                ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL), num_warps=8,
             )  # fmt: skip
 
     @staticmethod

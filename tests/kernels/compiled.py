@@ -153,7 +153,7 @@ def _sampling() -> Iterator[Variant]:
             f"decide, {name}, laws of {law}", windows.decide,
             rows | dict.fromkeys(ints, "*i32") | floats
             | {"window_base": "*i64", "single": "fp32", "accumulated": "fp32"},
-            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2},
+            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2}, warps=8,
         )  # fmt: skip
 
 

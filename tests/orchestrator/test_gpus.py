@@ -54,7 +54,7 @@ def test_processes_see_their_gpu_alone() -> None:
     assert made["verifier-0"].config.gpu_share == pytest.approx(0.65)  # type: ignore[union-attr]
     assert made["drafter-0"].environment["CUDA_VISIBLE_DEVICES"] == "0"
     assert made["drafter-1"].environment["CUDA_VISIBLE_DEVICES"] == "1"
-    assert "CUDA_VISIBLE_DEVICES" not in made["front"].environment
+    assert "CUDA_VISIBLE_DEVICES" not in made["front-0"].environment
     more = spare(config, Path("t"), Path("d"), 4)(2)
     assert more is not None
     assert more.environment["CUDA_VISIBLE_DEVICES"] == "0"
