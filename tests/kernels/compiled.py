@@ -20,7 +20,7 @@ from engine.attention_triton import LANES, stages
 from engine.kernels import attention, sampling, windows
 from engine.ragged import SPLIT, Shape
 from tests.generated import rewritten
-from verifier.judge_triton import CHUNK, EDITED, PIVOTS, STEP
+from verifier.judge_triton import CHUNK, EDITED, PIVOTS, STEP, WARPS
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "gpu.md"
 MAKER: Final = "tests.kernels.compiled"
@@ -153,7 +153,7 @@ def _sampling() -> Iterator[Variant]:
             f"decide, {name}, laws of {law}", windows.decide,
             rows | dict.fromkeys(ints, "*i32") | floats
             | {"window_base": "*i64", "single": "fp32", "accumulated": "fp32"},
-            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2}, warps=8,
+            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2}, WARPS[name],
         )  # fmt: skip
 
 
