@@ -32,8 +32,8 @@ PIVOTS: Final = 16
 EDITED: Final = 256
 TESTED: Final[Mapping[str, int]] = {"ratio": 0, "block": 1, "threshold": 2, "synthetic": 3}
 """Rules that test guesses by numbers, as `engine.kernels.windows` counts them; others draw the target's own tokens."""
-WARPS: Final[Mapping[str, int]] = {"ratio": 8, "block": 4, "threshold": 8, "synthetic": 8}
-"""With which a decision's registers suffice (`docs/gpu.md`)."""
+REGISTERS: Final = 168
+"""Of a thread that decides: left to itself the compiler takes fewer, and spills (`docs/gpu.md`)."""
 UNFILTERED: Final = 2**31 - 1
 DEAD: Final = 1
 """State of a row from which nothing may be drawn."""
@@ -187,7 +187,7 @@ class TritonJudge:
                 bars.single, bars.accumulated, chunks, V,
                 RULE=self._number, BLOCK=chunk, CHUNKS=held, LAW=on["law_id"].shape[1],
                 ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL),
-                num_warps=WARPS[self._config.rule],
+                num_warps=8, maxnreg=REGISTERS,
             )  # fmt: skip
 
     @staticmethod

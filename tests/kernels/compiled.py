@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from engine.attention_triton import LANES, stages
 from engine.kernels import attention, sampling, windows
 from engine.ragged import SPLIT, Shape
 from tests.generated import rewritten
-from verifier.judge_triton import CHUNK, EDITED, PIVOTS, STEP, WARPS
+from verifier.judge_triton import CHUNK, EDITED, PIVOTS, REGISTERS, STEP
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "gpu.md"
 MAKER: Final = "tests.kernels.compiled"
@@ -34,7 +34,10 @@ INTS: Final = (
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with one set of constants; `kinds` are the types of its other arguments, `i32` where none is told."""
+    """A kernel with one set of constants; `kinds` are the types of its other arguments, `i32` where none is told.
+
+    `least` is the first architecture that has the numbers it computes with.
+    """
 
     name: str
     kernel: Any
@@ -42,7 +45,9 @@ class Variant:
     constants: Mapping[str, Any]
     warps: int = 4
     stages: int = 2
-    divisible: tuple[str, ...] = field(default=())
+    divisible: tuple[str, ...] = ()
+    registers: int | None = None
+    least: int = 80
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def _ragged() -> Iterator[Variant]:
         constants |= {name: value for name, value in more.items() if name in constants}
         yield Variant(
             f"ragged, {text}", attention.ragged, own, constants, shape.warps, stages(shape),
-            ("q_token", "q_head"),
+            ("q_token", "q_head"), least=89 if "kv" in more else 80,
         )  # fmt: skip
 
 
@@ -153,7 +158,8 @@ def _sampling() -> Iterator[Variant]:
             f"decide, {name}, laws of {law}", windows.decide,
             rows | dict.fromkeys(ints, "*i32") | floats
             | {"window_base": "*i64", "single": "fp32", "accumulated": "fp32"},
-            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2}, WARPS[name],
+            held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2},
+            warps=8, registers=REGISTERS,
         )  # fmt: skip
 
 
@@ -169,10 +175,13 @@ def compiled(variant: Variant, architecture: int) -> Figures:
         for place, name in enumerate(names)
         if signature[name].startswith("*") or name in variant.divisible
     }
+    options = {"num_warps": variant.warps, "num_stages": variant.stages}
+    if variant.registers is not None:
+        options["maxnreg"] = variant.registers
     made = triton.compile(
         ASTSource(variant.kernel, signature, dict(variant.constants), attributes),
         target=GPUTarget("cuda", architecture, 32),
-        options={"num_warps": variant.warps, "num_stages": variant.stages},
+        options=options,
     )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         Path(file.name).write_bytes(made.asm["cubin"])
@@ -199,6 +208,9 @@ def table() -> str:
     for variant in variants():
         cells = []
         for architecture in SHARED:
+            if architecture < variant.least:
+                cells.append("has no such numbers")
+                continue
             each = compiled(variant, architecture)
             cells.append(f"{each.registers}, {each.spilled} B, {each.shared / 1024:.1f} KiB")
         lines.append(f"| {variant.name} | {variant.warps} | {' | '.join(cells)} |")
