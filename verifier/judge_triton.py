@@ -102,7 +102,7 @@ class TritonJudge:
         on = upload(arrays, self._device)
         _adjust(logits_NV, on, arrays)
         out = torch.full((2 * N + 3 * len(asked),), -1, dtype=torch.int32, device=self._device)
-        token_N, state_N, *ends = out.split([N, N, *[len(asked)] * 3])
+        token_N, state_N, *ends = torch.split(out, [N, N, *[len(asked)] * 3])
         self._draw(
             logits_NV,
             on,

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -46,15 +47,17 @@ def seconds(run: Callable[[], object], device: str, repeats: int = 20) -> float:
             run()
             times.append(time.perf_counter() - began)
         return statistics.median(times)
+    event: Any = torch.cuda.Event  # which is untyped
     pairs = []
     for _ in range(repeats):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = event(enable_timing=True), event(enable_timing=True)
         begin.record()
         run()
         end.record()
         pairs.append((begin, end))
     torch.cuda.synchronize()
-    return statistics.median(begin.elapsed_time(end) for begin, end in pairs) / 1e3
+    spent: list[float] = [begin.elapsed_time(end) for begin, end in pairs]
+    return statistics.median(spent) / 1e3
 
 
 def copied(device: str, size: int) -> float:

@@ -29,21 +29,35 @@ def interpreted(marks: str, *files: str, **environment: str) -> None:
 
 
 CASES: Final = tuple(str(path) for path in sorted(HERE.glob("case_*.py")))
+QUICK: Final = (
+    "case_attention.py::test_a_tree_sees_its_ancestors",
+    "case_judge.py::test_the_same_verdicts[ratio]",
+    "case_judge.py::test_draws_are_keyed_as_on_the_cpu",
+    "case_judge.py::test_where_no_token_may_stand_a_choice_ends_with_the_reason",
+)
+"""What seconds suffice for: each kernel once, but for the splits of long contexts."""
 
 
-def test_cases() -> None:
-    assert len(CASES) > 1
-    interpreted(
-        "not full", *CASES, "tests/contracts/test_attention.py", DRAFTMESH_ATTENTION="triton"
-    )
+@pytest.mark.timeout(900)
+def test_quick_cases() -> None:
+    interpreted("not full", *(str(HERE / each) for each in QUICK))
 
 
 @pytest.mark.full
-def test_long_cases() -> None:
-    interpreted("full", *CASES)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: Path(case).stem)
+def test_all_cases(case: str) -> None:
+    interpreted("full or not full", case)
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_the_contract_of_attention() -> None:
+    interpreted("not gpu", "tests/contracts/test_attention.py", DRAFTMESH_ATTENTION="triton")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("file", ["tests/engine/test_models.py", "tests/engine/test_hosted.py"])
 def test_models_are_what_transformers_computes(file: str) -> None:
     interpreted("not gpu", file, DRAFTMESH_ATTENTION="triton")
