@@ -8,7 +8,7 @@ Shapes: T tokens of a bucket, V vocabulary.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -36,7 +36,8 @@ class CudaRecorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, run: Callable[[], None]) -> Replay:
-        aside = torch.cuda.Stream()
+        stream: Any = torch.cuda.Stream  # which is untyped
+        aside = stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # what libraries set up at a first call cannot be captured
             run()

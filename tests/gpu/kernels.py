@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,7 +109,8 @@ def _attended(scale: Scale, counts: Sequence[tuple[int, int]]) -> tuple[float, i
 def _judged(scale: Scale, table: Table, memory: float) -> None:
     draws = scale.drafts + 1
     source = np.random.default_rng(0)
-    for name, how in (("", {}), (", top-k 50, top-p 0.9", {"top_k": 50, "top_p": 0.9})):
+    filters: dict[str, Any] = {"top_k": 50, "top_p": 0.9}
+    for name, how in (("", {}), (", top-k 50, top-p 0.9", filters)):
         works = [
             Work(
                 request=number, tokens=(1, *source.integers(0, scale.vocabulary, scale.drafts).tolist()),
@@ -133,7 +135,7 @@ def _judged(scale: Scale, table: Table, memory: float) -> None:
         )
 
 
-def _plain(logits_NV: Tensor, guesses_N1: Tensor, how: dict[str, float]) -> list[bool]:
+def _plain(logits_NV: Tensor, guesses_N1: Tensor, how: dict[str, Any]) -> list[bool]:
     """What a few lines of PyTorch make of the same: filters by sorting, draws, comparisons."""
     scaled_NV = logits_NV / 0.8
     if how:
