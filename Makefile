@@ -7,10 +7,11 @@ READY  := $(VENV)/.ready
 # Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
 QUIET  := OMP_NUM_THREADS=1
 WORKERS ?= 2
+GPU_PYTHON ?= $(BIN)/python
 # Files stay together: their services are shared.
 PYTEST := $(QUIET) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: up test test-full check fmt sim bench peers clean
+.PHONY: up test test-full check fmt sim bench peers gpu clean
 
 up: $(READY) ## the whole service: one verifier, two drafters, one front door
 	$(BIN)/orchestrator up --drafters 2
@@ -30,6 +31,9 @@ test: $(READY) ## what must pass before a commit
 
 test-full: $(VENV)/.full ## everything, run before an issue is closed
 	$(PYTEST) -m "not gpu"
+
+gpu: ## what only a GPU can tell, with the python that has its torch: make gpu GPU_PYTHON=python3
+	$(GPU_PYTHON) -m tests.gpu
 
 check: $(READY) ## style, types, directions of imports
 	$(BIN)/ruff format --check .

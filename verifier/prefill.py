@@ -118,6 +118,10 @@ def build(config: VerifierConfig) -> PrefillNode:
     from verifier.loading import load  # noqa: PLC0415
     from verifier.prefill_worker import PrefillWorker  # noqa: PLC0415
 
+    if config.device != "cpu":
+        raise LocalError(
+            f"a prefill node on {config.device} is not served: its pages must be the CPU's"
+        )
     loaded = load(config)
     log.info(
         "target %s weights %s, %d pages, context %d",

@@ -188,7 +188,18 @@ def _verifier(config: Config, role: str, number: int, target: Path, share: Share
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, role, share.environment)
+    return _seated(Child(part, role, share.environment), config, number)
+
+
+def _seated(child: Child, config: Config, number: int) -> Child:
+    """On its GPU, if it has one. A drafter that is started later shares like those before it."""
+    seats = config.seats()
+    known = [seat for (role, _), seat in seats.items() if role == child.role]
+    if not known:
+        return child
+    seat = seats.get((child.role, number), known[number % len(known)])
+    part = child.config.model_copy(update=dict(seat.settings))
+    return replace(child, config=part, environment={**child.environment, **seat.environment})
 
 
 def _drafts(config: Config) -> DraftsConfig:
@@ -220,7 +231,7 @@ def drafter(
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, "drafter", share.environment)
+    return _seated(Child(part, "drafter", share.environment), config, number)
 
 
 def _beside(health: HealthConfig, number: int) -> HealthConfig:
