@@ -23,8 +23,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, TraceFlags, TraceState
 
 from protocol.attributes import SCHEMA
-from protocol.span_files import FileExporter, folder_of
-from protocol.spans import Context, Place, Span
+from protocol.span_files import FileExporter
+from protocol.spans import Context, Place, Span, folder_of
 
 log = logging.getLogger(__name__)
 

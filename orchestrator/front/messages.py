@@ -26,6 +26,8 @@ class Query:
     prompt_logprobs: int | None = None
     grammar: Grammar | None = None
     trace: str = ""
+    name: str = ""
+    """What its answer is called."""
 
     def submit(self, ticket: int) -> Submit:
         """As a verifier hears it."""

@@ -25,6 +25,7 @@ def query(
     seed: int,
     bad_words: Words = (),
     grammar: Grammar | None = None,
+    name: str = "",
 ) -> Query:
     """One prompt as a query; `field` is where the client wrote it.
 
@@ -46,6 +47,7 @@ def query(
         logprobs=request.likeliest,
         prompt_logprobs=_prompt_logprobs(request),
         grammar=grammar,
+        name=name,
     )
 
 

@@ -11,6 +11,7 @@ from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import LIGHT, Share, shares
 from orchestrator.roles import HELPERS
+from protocol import logs
 from protocol.config import HealthConfig
 from verifier.config import DraftsConfig, VerifierConfig
 
@@ -78,7 +79,7 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
     )
     secrets = {KEY_VARIABLE: config.front.api_key.get_secret_value()}
     return [
-        Child(front, "front", {**dealt["front"].environment, **secrets}),
+        Child(front, "front", _environment(config, dealt["front"], secrets)),
         *(
             _verifier(config, "verifier", number, target, dealt["verifier"])
             for number in range(config.verifiers)
@@ -170,7 +171,7 @@ def _verifier(config: Config, role: str, number: int, target: Path, share: Share
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, role, share.environment)
+    return Child(part, role, _environment(config, share))
 
 
 def _drafts(config: Config) -> DraftsConfig:
@@ -202,7 +203,14 @@ def drafter(
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, "drafter", share.environment)
+    return Child(part, "drafter", _environment(config, share))
+
+
+def _environment(
+    config: Config, share: Share, secrets: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """What a process finds out from no file and no argument."""
+    return {**share.environment, logs.VARIABLE: config.log_format, **(secrets or {})}
 
 
 def _beside(health: HealthConfig, number: int) -> HealthConfig:

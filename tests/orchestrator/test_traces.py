@@ -10,8 +10,8 @@ import pytest
 from orchestrator.traces.drawing import html, lines, svg
 from orchestrator.traces.reading import Seen, SpanFileError, spans, traces, whole
 from orchestrator.traces.waterfall import Waterfall, waterfall
-from protocol.span_files import LARGEST, FileExporter, folder_of
-from protocol.spans import Context, Span, traceparent
+from protocol.span_files import LARGEST, FileExporter
+from protocol.spans import Context, Span, folder_of, traceparent
 from protocol.tracing import Tracer, exporter
 from tests.orchestrator.test_cli import run
 
