@@ -6,7 +6,8 @@ from typing import Final
 
 from orchestrator.commands.output import FAILED, complain, data, out, say
 from orchestrator.commands.services import chosen
-from orchestrator.traces.drawing import html, lines, svg
+from orchestrator.traces.drawing import lines
+from orchestrator.traces.picture import html, svg
 from orchestrator.traces.files import picked, read
 from orchestrator.traces.reading import SpanFileError, traces
 from orchestrator.traces.waterfall import Waterfall, waterfall

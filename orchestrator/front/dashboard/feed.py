@@ -19,8 +19,8 @@ from orchestrator.front.dashboard.visits import Visits
 from orchestrator.front.errors import ApiError
 from orchestrator.front.messages import Status
 from orchestrator.front.sse import encode
-from orchestrator.traces.drawing import svg
 from orchestrator.traces.files import picked, read
+from orchestrator.traces.picture import svg
 from orchestrator.traces.reading import SpanFileError, traces
 from orchestrator.traces.waterfall import waterfall
 from protocol.messages import Report
