@@ -26,13 +26,13 @@ def register(app: typer.Typer) -> None:
 
 
 @models_app.command("list", epilog=example("models list"))
-def models_list() -> None:
+def models_list(output: Output = "text") -> None:
     """What each name means, and whether it is here."""
 
     def run() -> int:
         from orchestrator.commands.models import listed
 
-        listed()
+        listed(as_json=output == "json")
         return 0
 
     end(run)
@@ -121,13 +121,13 @@ def keys_secret(
 
 
 @keys_app.command("list", epilog=example("keys list"))
-def keys_list(folder: KeyFolder = None) -> None:
+def keys_list(folder: KeyFolder = None, output: Output = "text") -> None:
     """Whose keys are let in."""
 
     def run() -> int:
         from orchestrator.commands.keys import listed
 
-        return listed(folder)
+        return listed(folder, as_json=output == "json")
 
     end(run)
 

@@ -27,6 +27,14 @@ class Context(NamedTuple):
     """What other tracers have to say of the trace, in their words."""
 
 
+class Happening(NamedTuple):
+    """Something that happened at `at`, within a span: an event of it."""
+
+    at: float
+    name: str
+    attributes: Mapping[str, Value]
+
+
 class Place(NamedTuple):
     """A span of this process that others name as parent or link: `key` within `scope`."""
 
@@ -52,6 +60,7 @@ class Span(NamedTuple):
     key: str = ""
     links: tuple[tuple[Context, Place], ...] = ()
     last: bool = False
+    events: Sequence[Happening] = ()
 
 
 def folder_of(endpoint: str) -> Path | None:

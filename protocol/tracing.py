@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -167,6 +167,10 @@ class Tracer:
             resource=self._resource,
             attributes=span.attributes,
             links=[self._link(context.trace, place) for context, place in span.links],
+            events=[
+                Event(each.name, each.attributes, int(each.at * NANO) + self._offset)
+                for each in span.events
+            ],
             start_time=int(span.start * NANO) + self._offset,
             end_time=int(span.end * NANO) + self._offset,
             instrumentation_scope=self._scope,

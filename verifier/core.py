@@ -126,7 +126,7 @@ class VerifierCore:
 
     def _link_down(self, link: int, now: float) -> None:
         if link in self.drafting.roster:
-            self.drafting.link_down(link, self._generations.values())
+            self.drafting.link_down(link, self._generations.values(), now)
         elif link in self.lending:
             self.lending.link_down(link)
         elif link in self.handover:

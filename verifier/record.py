@@ -164,6 +164,7 @@ class Record:
         }
         if part.plain:
             about[attributes.PLAIN_REASON] = part.plain
+            generation.happened(part.now, attributes.PLAIN_ROUND, {attributes.REASON: part.plain})
         if generation.binding is not None:
             about[attributes.DRAFTER] = generation.binding.drafter.node_id
             about[attributes.EPOCH] = generation.binding.epoch
@@ -203,6 +204,7 @@ class Record:
                 parent="" if last else attributes.CHOICE,
                 key=name,
                 last=last,
+                events=generation.happenings if last else (),
             )
         )
 
