@@ -211,4 +211,3 @@ def generate(
         return ask_new(wish, load(flags, config)) if answered is None else answered
 
     end(run)
-

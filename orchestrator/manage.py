@@ -132,7 +132,9 @@ def keys_list(folder: KeyFolder = None, output: Output = "text") -> None:
     end(run)
 
 
-@render_app.command("k8s", epilog=example("render k8s > values.yaml", "render k8s --config prod.yaml"))
+@render_app.command(
+    "k8s", epilog=example("render k8s > values.yaml", "render k8s --config prod.yaml")
+)
 def render_k8s(
     *,
     url: Annotated[str | None, typer.Option(help="Endpoint of a running service.")] = None,
@@ -179,4 +181,3 @@ def economics(
         )
 
     end(run)
-

@@ -10,6 +10,7 @@ import typer
 from orchestrator.ending import end
 from orchestrator.options import Output, ServiceName, Wait, example
 
+
 def register(app: typer.Typer) -> None:
     """Add them to the command line."""
     app.command(epilog=example("down", "down --now", "down --all --wait 60"))(down)

@@ -20,7 +20,7 @@ Format = Literal["text", "json"]
 TEXT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
-def event(log: logging.Logger, text: str, **fields: object) -> None:
+def log_event(log: logging.Logger, text: str, **fields: object) -> None:
     """Something happened; fields that are empty are left out."""
     if log.isEnabledFor(logging.INFO):
         about = {name: value for name, value in fields.items() if value not in {None, ""}}

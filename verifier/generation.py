@@ -13,7 +13,6 @@ from verifier.roster import Drafter, Waits
 from verifier.step import Verdict, Work
 from verifier.tail import DraftTail
 
-
 MOST_HAPPENINGS: Final = 128
 """Events of a choice that its span tells at most: collectors keep no more."""
 

@@ -13,9 +13,7 @@ from orchestrator.commands.output import NONE_RUNS, complain
 from orchestrator.commands.services import NoServiceError, chosen, ended
 from protocol.rundir import ServiceState, cache_folder, running
 
-STAMP: Final = re.compile(
-    r"(?:\{"time": ")?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})"
-)
+STAMP: Final = re.compile(r'(?:\{"time": ")?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})')
 """At the beginning of a line, as text or as JSON."""
 OBJECT: Final = '{"time": '
 """How lines begin that say themselves whose they are: programs read them."""

@@ -7,8 +7,8 @@ from typing import Final
 from orchestrator.commands.output import FAILED, complain, data, out, say
 from orchestrator.commands.services import chosen
 from orchestrator.traces.drawing import lines
-from orchestrator.traces.picture import html, svg
 from orchestrator.traces.files import picked, read
+from orchestrator.traces.picture import html, svg
 from orchestrator.traces.reading import SpanFileError, traces
 from orchestrator.traces.waterfall import Waterfall, waterfall
 from protocol.rundir import cache_folder, running

@@ -35,10 +35,10 @@ def query(
         raise ApiError(
             400, "the prompt is empty: there is nothing to continue", field, "invalid_value"
         )
-    for name, ids in ((field, tokens), *_token_lists(request)):
+    for parameter, ids in ((field, tokens), *_token_lists(request)):
         if status.vocabulary and max(ids, default=0) >= status.vocabulary:
             text = f"token {max(ids)} is outside the vocabulary of {status.vocabulary}"
-            raise ApiError(400, text, name, "invalid_value")
+            raise ApiError(400, text, parameter, "invalid_value")
     return Query(
         tokens=tokens,
         ending=_ending(request, _budget(request, tokens, status, field)),

@@ -51,7 +51,9 @@ class Request(BaseModel):
     """What both kinds of completion share. None is the default, as if it had not been said."""
 
     model_config = STRICT
-    scores_first: ClassVar[bool] = False  # whether a stream may begin with what is said of the prompt
+    scores_first: ClassVar[bool] = (
+        False  # whether a stream may begin with what is said of the prompt
+    )
 
     model: str | None = None
     """name of the model; none: the one that is served"""

@@ -1,4 +1,4 @@
-"""What the front door offers to those who watch: numbers, on the API's port or one of its own, a dashboard, and traces."""
+"""What the front door offers to those who watch: numbers, on the API's port or one of its own; a dashboard; traces."""
 
 import asyncio
 import socket
@@ -21,6 +21,7 @@ from orchestrator.front.server import Server, server
 from orchestrator.front.stories import Story
 from protocol.runtime import traces_wanted
 from protocol.spans import folder_of
+
 
 class Watch:
     """Made before the app, which speaks with `door`; `around` is what is served in the end."""

@@ -16,7 +16,10 @@ def lines(drawn: Waterfall, width: int = 100) -> Iterator[tuple[str, str]]:
     room = max(20, width - names - nodes - 14)
     for row in drawn.rows:
         bars = _cells(row, drawn.seconds, room)
-        yield f"{row.label:<{names}}  {row.node:<{nodes}}  {shown_time(row.busy):>9} {bars}", row.role
+        yield (
+            f"{row.label:<{names}}  {row.node:<{nodes}}  {shown_time(row.busy):>9} {bars}",
+            row.role,
+        )
     yield f"{'':<{names + nodes + 14}}{_scale(drawn.seconds, room)}", ""
 
 

@@ -28,7 +28,8 @@ STYLE: Final = """
   --odd: #1f2329; --front: #7aa6d6; --verifier: #5fbd8a; --drafter: #f09a5c; --prefill: #b094dd; --other: #79818b;
   --fault: #ef7a7a; } }
 .waterfall text { fill: var(--ink); font-size: 12px; } .waterfall .soft { fill: var(--soft); font-size: 11px; }
-.waterfall .ground { fill: var(--ground); } .waterfall .odd { fill: var(--odd); } .waterfall .rule { stroke: var(--rule); }
+.waterfall .ground { fill: var(--ground); } .waterfall .odd { fill: var(--odd); }
+.waterfall .rule { stroke: var(--rule); }
 .waterfall .bar { fill: var(--other); } .waterfall .failed { fill: var(--fault) !important; }
 .waterfall .front { fill: var(--front); } .waterfall .verifier { fill: var(--verifier); }
 .waterfall .drafter { fill: var(--drafter); } .waterfall .prefill { fill: var(--prefill); }
@@ -47,10 +48,10 @@ def svg(drawn: Waterfall, width: int = 1120) -> str:
         f"<style>{STYLE}</style>",
         f'<rect class="ground" width="{width}" height="{height}"/>',
     ]
-    for number in range(1, len(drawn.rows), 2):
-        parts.append(
-            f'<rect class="odd" x="0" y="{TOP + ROW * number}" width="{width}" height="{ROW}"/>'
-        )
+    parts += [
+        f'<rect class="odd" x="0" y="{TOP + ROW * number}" width="{width}" height="{ROW}"/>'
+        for number in range(1, len(drawn.rows), 2)
+    ]
     for number in range(TICKS + 1):
         x = LABELS + room * number / TICKS
         text = shown_time(drawn.seconds * number / TICKS)
@@ -66,7 +67,7 @@ def svg(drawn: Waterfall, width: int = 1120) -> str:
 
 def _drawn_row(row: Row, seconds: float, y: int, room: int) -> Iterator[str]:
     indent = 10 + 14 * row.depth
-    times = f" × {len(row.bars)}" if len(row.bars) > 1 else ""
+    times = f" x {len(row.bars)}" if len(row.bars) > 1 else ""
     yield (
         f'<text x="{indent}" y="{y + 16}">{escape(row.name)}<tspan class="soft">{times}</tspan></text>'
         f'<text class="soft" x="{LABELS - 14}" y="{y + 16}" text-anchor="end">{escape(row.node)}</text>'

@@ -7,16 +7,19 @@ import json
 import sys
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import (  # type: ignore[import-not-found]  # in its environment
+    Page,
+    sync_playwright,
+)
 
 SECONDS = 60_000
 
 
 def text(page: Page, selector: str) -> str:
-    return page.locator(selector).first.inner_text()
+    return str(page.locator(selector).first.inner_text())
 
 
-STEPS = {
+STEPS: dict[str, Any] = {
     "open": lambda page, url: page.goto(url) and None,
     "see": lambda page, selector: page.wait_for_selector(selector, timeout=SECONDS) and None,
     "read": lambda page, text: page.get_by_text(text).first.wait_for(timeout=SECONDS),

@@ -1,6 +1,6 @@
-"""The dashboard over made-up numbers, in states that a real service is seldom in: `python -m tests.browser.stage FOLDER`.
+"""The dashboard over made-up numbers: `python -m tests.browser.stage FOLDER`.
 
-Writes a picture of each state, light and dark, for eyes to judge.
+Writes a picture of each of several states, light and dark, for eyes to judge.
 """
 
 import math
@@ -46,7 +46,7 @@ def verifier(name: str, second: int, drafters: Sequence[str]) -> Report:
         "accepted_tokens": one(accepted),
         "drafted_at": drafted_at,
         "accepted_at": accepted_at,
-        "drafted_by": {drafter: drafted // each for drafter in drafters},
+        "drafted_by": dict.fromkeys(drafters, drafted // each),
         "accepted_by": {
             drafter: round(accepted / each * (0.7 + 0.3 / (number + 1)))
             for number, drafter in enumerate(drafters)
@@ -75,9 +75,7 @@ def drafter(name: str, method: str = "suffix") -> Report:
 
 def front(**ages: float) -> Report:
     age = {name.replace("_", "-"): value for name, value in ages.items()}
-    return Report(
-        "front-0", "front", 1, Facts(gauges={"in_flight": level(5), "report_age": age})
-    )
+    return Report("front-0", "front", 1, Facts(gauges={"in_flight": level(5), "report_age": age}))
 
 
 class Stage:

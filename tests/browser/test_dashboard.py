@@ -47,7 +47,9 @@ def test_an_idle_service_says_what_to_type(service: Service) -> None:
     assert seen.results[3]
     assert seen.results[4] >= 2
     assert seen.errors == []
-    assert {url.partition("/dashboard")[0] for url in seen.asked if url != "data:,"} == {service.url}
+    assert {url.partition("/dashboard")[0] for url in seen.asked if url != "data:,"} == {
+        service.url
+    }
 
 
 def test_what_was_asked_is_seen_with_what_drafts_brought(service: Service) -> None:
@@ -102,9 +104,7 @@ def test_a_drafter_that_is_killed_is_seen_to_be_gone_and_back(service: Service) 
     until(lambda: service.node("drafter-1").state == "ready", "it is back")
 
 
-def test_the_page_asks_for_the_key_and_shows_nothing_before(
-    target: Path, tmp_path: Path
-) -> None:
+def test_the_page_asks_for_the_key_and_shows_nothing_before(target: Path, tmp_path: Path) -> None:
     flags = ("--drafters", "0", "--dtype", "float32", "--api-key", "s3cret")
     with up(str(target), tmp_path, *flags) as service:
         ask(service)

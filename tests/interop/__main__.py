@@ -54,9 +54,7 @@ def openai_1x(scene: Scene) -> tuple[str, str]:
 
 def _toured(scene: Scene, name: str, package: str) -> tuple[str, str]:
     python = environment(folder(name), package)
-    done = subprocess.run(
-        [python, TOUR, scene.url()], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([python, TOUR, scene.url()], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     steps = len(done.stdout.splitlines()) - 1
     return version(python, "openai"), f"all {steps} steps of our tour of the API"

@@ -439,7 +439,7 @@ def test_a_link_that_nobody_uses_is_kept_by_pings_that_others_would_forbid(http:
                 return False
             return True
 
-    async def go() -> list[bool]:
+    async def go() -> tuple[bool, bool]:
         strict = grpc.aio.server()
         port = strict.add_insecure_port("127.0.0.1:0")
         await strict.start()
@@ -448,4 +448,4 @@ def test_a_link_that_nobody_uses_is_kept_by_pings_that_others_would_forbid(http:
         await strict.stop(0)
         return found
 
-    assert asyncio.run(go()) == [False, True]
+    assert asyncio.run(go()) == (False, True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.logs import JsonLines, TextLines, event
+from protocol.logs import JsonLines, TextLines, log_event
 
 
 def record(text: str, **fields: Any) -> logging.LogRecord:
@@ -52,7 +52,7 @@ def test_a_fault_stays_in_its_line() -> None:
 
 def test_empty_fields_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    event(logging.getLogger("x"), "over", request="a", trace="", tokens=0, field=None)
+    log_event(logging.getLogger("x"), "over", request="a", trace="", tokens=0, field=None)
     (found,) = caplog.records
     assert found.__dict__["fields"] == {"request": "a", "tokens": 0}
 

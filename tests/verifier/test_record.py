@@ -207,7 +207,10 @@ def test_the_drafter_is_told_the_same_context() -> None:
 def happened(span: Span) -> list[tuple[str, str]]:
     """Events of a span, and the reason or the drafter that they name."""
     return [
-        (each.name, str(each.attributes.get(attributes.REASON, each.attributes.get(attributes.DRAFTER))))
+        (
+            each.name,
+            str(each.attributes.get(attributes.REASON, each.attributes.get(attributes.DRAFTER))),
+        )
         for each in span.events
     ]
 
@@ -242,7 +245,7 @@ def test_a_choice_tells_of_its_drafters_and_of_rounds_without_drafts() -> None:
 
 def test_a_choice_tells_of_so_many_events_and_no_more() -> None:
     rig = Rig(context=400, pages=200)
-    ask(rig, max_tokens=2 * MOST_HAPPENINGS)
+    ask(rig, max_tokens=2 * MOST_HAPPENINGS, ignore_eos=True)
     rig.run(3 * MOST_HAPPENINGS)
     [choice] = named(told(rig), attributes.CHOICE)
     assert len(choice.events) == MOST_HAPPENINGS

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from orchestrator.front.dashboard.visits import Visit, Visits
 from orchestrator.front.generation import Door
 from orchestrator.front.messages import Query, Reply, Status
-from protocol.logs import event
+from protocol.logs import log_event
 
 log = logging.getLogger("front.requests")
 
@@ -47,7 +47,7 @@ class WatchedDoor:
 
     def _ended(self, visit: Visit) -> None:
         self._open.pop(visit.ticket, None)
-        event(
+        log_event(
             log,
             "prompt over",
             request=visit.name,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -95,12 +95,13 @@ class Feed:
 
     # --- what a page hears ------------------------------------------------------------------------
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes, None]:
         """At first everything, then what is new."""
         self._viewers += 1
         try:
             seen, version = max(0, self._looks - len(self._history.points)), 0
             while not self._over.is_set():
+                news = self._news  # what happens while this event leaves is not missed
                 if self._looks:
                     requests = self._visits.since(version, self._clock())
                     fresh = self._looks - seen
@@ -108,7 +109,7 @@ class Feed:
                     seen, version = self._looks, self._visits.version
                     tail = list(islice(points, max(0, len(points) - fresh), None))
                     yield encode({**self._picture, "points": tail, "requests": requests})
-                await self._news.wait()
+                await news.wait()
         finally:
             self._viewers -= 1
 

@@ -65,7 +65,9 @@ def _positions(verifiers: Sequence[Facts], name: str) -> tuple[int, ...]:
 
 def _rates(verifiers: Sequence[Facts]) -> tuple[float, float]:
     said = [facts.gauges.get("decoding_rate", {}) for facts in verifiers]
-    return sum(each.get("drafts", 0.0) for each in said), sum(each.get("plain", 0.0) for each in said)
+    return sum(each.get("drafts", 0.0) for each in said), sum(
+        each.get("plain", 0.0) for each in said
+    )
 
 
 class History:
@@ -121,7 +123,10 @@ class History:
             "accepted": grown(before, now, "accepted_tokens"),
             "positions": [list(pair) for pair in zip(drafted, accepted, strict=False)],
             "drafters": {
-                name: [_less(mine, was) for mine, was in zip(pair, before.by.get(name, (0, 0)), strict=True)]
+                name: [
+                    _less(mine, was)
+                    for mine, was in zip(pair, before.by.get(name, (0, 0)), strict=True)
+                ]
                 for name, pair in now.by.items()
             },
             "plain": {

@@ -70,7 +70,7 @@ def _node(report: Report, age: float) -> Json:
 
 
 def _trips(reports: Sequence[Report]) -> dict[tuple[str, str], float | None]:
-    """Links by who dialled and who answered; None where no time is known yet. Both ends tell: the shorter time counts."""
+    """Links by who dialled and who answered, with the shorter time of those that both ends tell; None before any."""
     roles = {each.node_id: each.role for each in reports}
     found: dict[tuple[str, str], float | None] = {}
     for report in reports:
@@ -83,7 +83,6 @@ def _trips(reports: Sequence[Report]) -> dict[tuple[str, str], float | None]:
             times = [each for each in (found.get(ends), peers.get(peer)) if each is not None]
             found[ends] = min(times, default=None)
     return found
-
 
 
 def _in_order(one: str, other: str, roles: Mapping[str, str]) -> tuple[str, str] | None:

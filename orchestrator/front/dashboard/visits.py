@@ -1,4 +1,4 @@
-"""What became of the newest prompts, as the front door saw it: when each piece of an answer came, and what was in it. Pure.
+"""What became of the newest prompts, as the front door saw it: when each piece of an answer came, what it held. Pure.
 
 This needs no tracing: a waterfall over all processes does (`orchestrator.traces`).
 """

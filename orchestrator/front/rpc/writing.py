@@ -77,7 +77,10 @@ def _prompt_token(entry: Json | None) -> PromptToken:
     return PromptToken(
         tokens=[
             RankedToken(
-                id=int(token), token=said["decoded_token"], logprob=said["logprob"], rank=said["rank"]
+                id=int(token),
+                token=said["decoded_token"],
+                logprob=said["logprob"],
+                rank=said["rank"],
             )
             for token, said in (entry or {}).items()
         ]

@@ -5,7 +5,9 @@ from protocol.facts import one
 from protocol.messages import Facts, Report
 
 
-def verifier(times: int, node_id: str = "verifier-0", rates: tuple[float, float] = (30.0, 10.0)) -> Report:
+def verifier(
+    times: int, node_id: str = "verifier-0", rates: tuple[float, float] = (30.0, 10.0)
+) -> Report:
     """One that did the same `times` times: four rounds, three with drafts."""
     counters = {
         "emitted_tokens": one(10 * times),
