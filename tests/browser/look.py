@@ -21,7 +21,9 @@ def text(page: Page, selector: str) -> str:
 
 STEPS: dict[str, Any] = {
     "open": lambda page, url: page.goto(url) and None,
-    "see": lambda page, selector: page.wait_for_selector(selector, timeout=SECONDS) and None,
+    "see": lambda page, selector: page.locator(selector).first.wait_for(
+        state="attached", timeout=SECONDS
+    ),
     "read": lambda page, text: page.get_by_text(text).first.wait_for(timeout=SECONDS),
     "text": text,
     "count": lambda page, selector: page.locator(selector).count(),

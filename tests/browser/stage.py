@@ -162,7 +162,7 @@ def busy() -> Stage:
     stage.failed()
     stage.asked(30)
     stage.asked(6, over=False)
-    stage.now += 1.0
+    stage.now += 0.9
     stage.feed.look()
     return stage
 

@@ -98,9 +98,9 @@ function mesh(nodes, links, width) {
   for (const node of [...nodes].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }))) {
     columns[COLUMNS[node.role] ?? 2].push(node);
   }
-  const high = 54, step = 68, wide = Math.min(190, (width - 120) / 3);
+  const high = 66, step = 80, wide = Math.min(230, (width - 200) / 3);
   const tall = Math.max(...columns.map((column) => Math.min(column.length, MOST_ROWS + 1)), 1) * step;
-  const places = new Map(), parts = [];
+  const places = new Map(), cards = [];
   columns.forEach((column, place) => {
     const shown = column.slice(0, MOST_ROWS), more = column.length - shown.length;
     const start = (tall - (shown.length + (more ? 1 : 0)) * step) / 2;
@@ -108,17 +108,17 @@ function mesh(nodes, links, width) {
     shown.forEach((node, row) => {
       const y = start + row * step + (step - high) / 2;
       places.set(node.name, { x, y: y + high / 2 });
-      parts.push(card(node, x, y, wide, high));
+      cards.push(card(node, x, y, wide, high));
     });
-    if (more) parts.push(`<text x="${x + wide / 2}" y="${start + shown.length * step + 20}" text-anchor="middle">and ${more} more</text>`);
-    if (!column.length) {
-      const who = ["no front door", "no verifier", "nobody drafts"][place];
-      parts.push(`<text x="${x + wide / 2}" y="${tall / 2}" text-anchor="middle">${who}</text>`);
-    }
+    const middle = `x="${(x + wide / 2).toFixed(1)}" text-anchor="middle"`;
+    if (more) cards.push(`<text ${middle} y="${start + shown.length * step + 20}">and ${more} more</text>`);
+    if (!column.length) cards.push(`<text ${middle} y="${tall / 2 + 4}">${["no front door", "no verifier", "nobody drafts"][place]}</text>`);
   });
-  const drawn = links.filter((link) => places.has(link.from) && places.has(link.to)).map((link) =>
-    wire(link, places.get(link.from), places.get(link.to), wide));
-  return `<svg viewBox="0 0 ${width} ${tall}" height="${tall}" role="img">${drawn.join("")}${parts.join("")}</svg>`;
+  const drawn = links.filter((link) => places.has(link.from) && places.has(link.to));
+  const wires = drawn.map((link) => wire(link, places.get(link.from), places.get(link.to), wide));
+  const trips = [...new Set(drawn.map((link) => link.to))].map((name) =>
+    trip(drawn.filter((link) => link.to === name), places.get(name)));
+  return `<svg viewBox="0 0 ${width} ${tall}" width="${width}" height="${tall}" role="img">${wires.join("")}${trips.join("")}${cards.join("")}</svg>`;
 }
 
 function card(node, x, y, wide, high) {
@@ -127,24 +127,32 @@ function card(node, x, y, wide, high) {
     : node.role === "front" ? `${node.in_flight ?? 0} in flight`
     : node.role === "verifier" ? `${node.running ?? 0} running${node.waiting ? `, ${node.waiting} waiting` : ""}`
     : node.role === "prefill" ? `${node.prompts ?? 0} prompts` : `${node.mirrors ?? 0} mirrored`;
-  const runs = [node.method || node.weights, node.device].filter(Boolean).join(", ");
-  const lines = node.state === "gone" || !runs ? load : `${runs} · ${load}`;
+  const runs = node.role === "front" ? "front door" : [node.role, node.method || node.weights, node.device].filter(Boolean).join(" · ");
   return `<g class="node ${escaped(node.role)} ${escaped(node.state)}" transform="translate(${x.toFixed(1)} ${y.toFixed(1)})">` +
-    `<title>${escaped(`${node.name}: ${node.state}, ${lines}`)}</title>` +
-    `<rect width="${wide.toFixed(1)}" height="${high}" rx="9"/><rect class="stripe" x="0" y="12" width="3" height="${high - 24}" rx="1.5"/>` +
-    `<circle cx="${(wide - 14).toFixed(1)}" cy="15" r="3.5"/>` +
-    `<text class="name" x="15" y="23">${escaped(node.name)}</text><text x="15" y="41">${escaped(lines)}</text></g>`;
+    `<title>${escaped(`${node.name}: ${node.state}, ${runs}, ${load}`)}</title>` +
+    `<rect width="${wide.toFixed(1)}" height="${high}" rx="9"/><rect class="stripe" x="0" y="14" width="3" height="${high - 28}" rx="1.5"/>` +
+    `<circle cx="${(wide - 15).toFixed(1)}" cy="17" r="3.5"/>` +
+    `<text class="name" x="16" y="22">${escaped(node.name)}</text><text x="16" y="38">${escaped(runs)}</text>` +
+    `<text x="16" y="54">${escaped(load)}</text></g>`;
 }
 
 function wire(link, from, to, wide) {
-  const x1 = from.x + wide, x2 = to.x, middle = (x1 + x2) / 2, y = (from.y + to.y) / 2;
-  const text = link.state === "gone" ? "broken" : link.state === "silent" ? "silent" : time(link.seconds) || "up";
-  const room = 7 * text.length + 8;
-  const at = x1 + (x2 - x1) * 0.62, share = 0.62, bend = 3 * share ** 2 - 2 * share ** 3;
-  const height = from.y + (to.y - from.y) * bend;
-  return `<path class="link ${escaped(link.state)}" d="M${x1} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${x2} ${to.y}"/>` +
-    `<rect class="trip" x="${at - room / 2}" y="${height - 9}" width="${room}" height="18" rx="5"/>` +
-    `<text class="far ${escaped(link.state)}" x="${at}" y="${height + 4}">${text}</text>`;
+  const x1 = from.x + wide, x2 = to.x, middle = (x1 + x2) / 2 - 20;
+  return `<path class="link ${escaped(link.state)}" d="M${x1} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${x2} ${to.y}">` +
+    `<title>${escaped(`${link.from} to ${link.to}: ${link.state} ${time(link.seconds)}`)}</title></path>`;
+}
+
+/** How far a node is from those that dial it: one word where their links meet. */
+function trip(links, to) {
+  const worst = ["gone", "silent", "up"].find((state) => links.some((link) => link.state === state));
+  const times = links.map((link) => link.seconds).filter((seconds) => seconds != null);
+  const near = Math.min(...times), far = Math.max(...times);
+  const apart = far > 1.2 * near && near >= 0.01 === far >= 0.01;
+  const known = apart ? `${time(near).replace(/ .*/, "")}–${time(far)}` : time(far);
+  const text = worst === "gone" ? "broken" : worst === "silent" ? "silent" : times.length ? known : "up";
+  const room = 6.4 * text.length + 12, middle = to.x - 18 - room / 2;
+  return `<rect class="trip" x="${middle - room / 2}" y="${to.y - 10}" width="${room}" height="20" rx="6"/>` +
+    `<text class="far ${worst}" x="${middle}" y="${to.y + 4}">${text}</text>`;
 }
 
 const shade = (tokens) => (tokens <= 1 ? "t1" : tokens <= 3 ? "t2" : tokens <= 6 ? "t3" : "t4");
@@ -181,9 +189,14 @@ function requests(list, { width, traces, opened = new Map() }) {
     return `<div class="request"><div class="who" title="${escaped(each.name)}">#${each.number}` +
       `<small>${each.prompt} in${each.choices > 1 ? `, ${each.choices} choices` : ""}</small>${more}</div>` +
       `<div>${waterfall(each, longest, width)}</div>` +
-      `<div class="what${failed ? " failed" : ""}">${what}<small>${round}</small></div>${whole}</div>`;
+      `<div class="what${failed ? " failed" : ""}">${what}</div><small>${round}</small>${whole}</div>`;
   }).join("");
 }
+
+const PLAIN = {
+  prefill: "ends of prompts", no_drafter: "no drafter", waiting: "no drafter takes it", late: "drafts come late", no_tail: "no guess",
+  no_room: "no room", off: "drafting is off", rest: "drafters rest", waste: "not worth it",
+};
 
 /** The row of numbers below the curve. */
 function facts(picture) {
@@ -196,7 +209,7 @@ function facts(picture) {
   const rows = [
     ["Drafts accepted", percent(shares.accepted, shares.drafted), shares.drafted ? `of ${count(shares.drafted)}` : ""],
     ["Tokens a round", shares.rounds ? number(shares.tokens / shares.rounds, 2) : "–", shares.rounds ? `${count(shares.rounds)} rounds` : ""],
-    ["Plain rounds", percent(bare, shares.rounds), plain.length ? `mostly ${plain[0][0].replace("_", " ")}` : ""],
+    ["Plain rounds", percent(bare, shares.rounds), plain.length ? `mostly: ${PLAIN[plain[0][0]] || plain[0][0]}` : ""],
     ["Running", String(sum("running")), sum("waiting") ? `${sum("waiting")} wait` : "none waits"],
     ["KV in use", percent(kv, 1), ""],
   ];
@@ -208,9 +221,10 @@ function facts(picture) {
 function gain(picture) {
   const point = picture.points[picture.points.length - 1];
   if (!picture.speculating) return "Nobody drafts: plain decoding.";
-  if (!picture.gain || !picture.shares.rounds) return "";
-  const plain = point && point[1] > 0 ? `about ${number(point[2])} without drafts` : "as fast as without drafts";
-  return point && point[1] > 0 ? `${plain}: <b>${number(picture.gain, 2)}×</b>` : `<b>${number(picture.gain, 2)}×</b> ${plain}, when last busy`;
+  if (!picture.gain || !picture.shares.drafts) return "";
+  const times = `<b>${number(picture.gain, 2)}×</b>`;
+  return point && point[1] > 0 ? `${times} the ${number(point[2])} that it would be without drafts`
+    : `${times} its pace without drafts, when last busy`;
 }
 
 /** What to type where nothing was asked yet. */

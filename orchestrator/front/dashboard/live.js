@@ -35,17 +35,18 @@ function draw() {
   at("state").textContent = picture.state;
   at("state").className = `pill ${picture.state.split(" ")[0].replace("no", "none")}`;
   at("version").textContent = `draftmesh ${picture.version}`;
+  document.title = last && last[1] > 0 ? `${number(last[1])} tokens/s, draftmesh` : "draftmesh";
   put("pace", last ? number(last[1]) : "–");
   put("gain", gain(picture));
   put("rates", curves(points, [["plain", 2], ["with", 1, true]], { now, width: width("rates"), least: 10 }));
   put("lengths", curves(points, [["chosen", 3], ["with", 4, true]], { now, width: width("lengths"), least: 4 }));
   put("facts", facts(picture));
-  put("mesh", mesh(nodes, links, width("mesh")));
+  put("mesh", mesh(nodes, links, Math.max(680, width("mesh"))));
   put("drafters", drafters(shares.drafters, nodes));
   put("positions", positions(shares.positions, { drafts: shares.drafts, width: width("positions") }));
   put("window", shares.rounds ? (shares.seconds ? `Of the last ${minutes(shares.seconds)}.` : "Since the processes began.") : "");
   const list = [...seen.values()].sort((a, b) => b.number - a.number).slice(0, KEPT);
-  const room = Math.max(200, width("requests") - 150 - 190 - 28);
+  const room = width("requests") < 700 ? width("requests") : width("requests") - 150 - 150 - 84 - 42;
   put("requests", requests(list, { width: room, traces: picture.traces, opened }) || invitation(location.origin, picture.model));
   at("legend").hidden = !list.length;
 }
