@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.browser.browsing import browse
-from tests.e2e.service import Service, until, up
+from tests.e2e.service import Service, up
 from tests.models import write_byte_llama
 
 pytestmark = pytest.mark.browser
@@ -90,18 +90,6 @@ def test_a_request_opens_into_the_trace_of_all_processes(service: Service) -> No
     assert "verifier choice" in seen.results[4]
     assert seen.results[6] == 0
     assert seen.errors == []
-
-
-def test_a_drafter_that_is_killed_is_seen_to_be_gone_and_back(service: Service) -> None:
-    until(lambda: service.node("drafter-1").state == "ready", "it runs")
-    service.kill("drafter-1")
-    seen = browse(
-        ("open", f"{service.url}/dashboard"),
-        ("see", "#mesh .node"),
-        ("read", "drafter-1"),
-    )
-    assert seen.errors == []
-    until(lambda: service.node("drafter-1").state == "ready", "it is back")
 
 
 def test_the_page_asks_for_the_key_and_shows_nothing_before(target: Path, tmp_path: Path) -> None:
