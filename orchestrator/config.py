@@ -101,8 +101,10 @@ class Config(BaseModel):
         le=256,
         description="draft tokens verified at most a round; empty: what suits the method",
     )
-    overlap: bool = Field(
-        True, description="drafters run ahead of what is verified; off: draft, verify, draft, ..."
+    overlap: bool | None = Field(
+        None,
+        description="drafters run ahead of what is verified; off: draft, verify, draft, ...; "
+        "empty: unless they compute on cores that are few",
     )
     host: str = Field("127.0.0.1", description="where clients are answered")
     port: int = Field(8000, ge=0, le=65535, description="0 lets the system pick one")

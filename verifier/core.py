@@ -24,15 +24,13 @@ from protocol.messages import (
     Reset,
     Submit,
 )
-from protocol.outbox import Outbox
-from protocol.spans import traced
 from verifier.acceptance import lossy
 from verifier.admission import Admission
-from verifier.commit import Detokenizer, Output
+from verifier.commit import Detokenizer
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
-from verifier.emissions import emissions, last_words
 from verifier.exactness import asked
+from verifier.fronts import Fronts
 from verifier.generation import Generation
 from verifier.handover import Handover, NoMemory, Supply
 from verifier.hidden import Hidden
@@ -76,22 +74,16 @@ class VerifierCore:
         )
         self.drafting.hidden = hidden
         self.lending = Lending(loan)
-        self._lossy = lossy(config)
-        self.record = Record(config.planner.draft_length, config.rule if self._lossy else "")
+        lossily = lossy(config)
+        self.record = Record(config.planner.draft_length, config.rule if lossily else "")
+        self.fronts = Fronts(admission, detokenizer, self.record.ledger, lossy=lossily)
         supply = supply or Supply(Taking(config.handover, Layout((), 1), ()), NoMemory())
         self.handover = Handover(supply, pool, self.drafting, self.record)
-        self.fronts: set[int] = set()
-        self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self.draining = False
-        self._admission = admission
-        self._detokenizer = detokenizer
         self._planner = planner
         self._traces = traces
         self._ended: float | None = None  # the last step, if nothing was idle since
-        self._generations: dict[int, Generation] = {}
-        self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
-        self._outbox: Outbox[Generation] = Outbox()
-        self._last_id = 0
+        self._generations = self.fronts.generations
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -122,7 +114,7 @@ class VerifierCore:
             case "fetcher":
                 self.lending.link_up(up.link)
             case _:
-                self.fronts.add(up.link)
+                self.fronts.link_up(up.link)
 
     def _link_down(self, link: int, now: float) -> None:
         if link in self.drafting.roster:
@@ -132,7 +124,8 @@ class VerifierCore:
         elif link in self.handover:
             self.handover.link_down(link, now)
         else:
-            self._front_down(link, now)
+            for generation in self.fronts.link_down(link):
+                self._forget(generation, "front door gone", now)
 
     def _hear_drafter(self, link: int, message: AnyMessage, now: float) -> None:
         match message:
@@ -154,7 +147,7 @@ class VerifierCore:
             case Submit() if link in self.fronts:
                 self._submit(link, message, now)
             case Abort():
-                for generation in list(self._choices.get((link, message.request), [])):
+                for generation in self.fronts.choices(link, message.request):
                     self._end(generation, "abort", now, message.reason)
             case Reset():
                 self.scheduler.pool.clear_cache()
@@ -165,36 +158,10 @@ class VerifierCore:
             case _:
                 self.counters["messages_unexpected"] += 1
 
-    def _front_down(self, link: int, now: float) -> None:
-        self.fronts.discard(link)
-        self._outbox.drop(link)
-        for generation in [each for each in self._generations.values() if each.front == link]:
-            self._forget(generation, "front door gone", now)
-
     def _submit(self, link: int, submit: Submit, now: float) -> None:
-        key = (link, submit.request)
-        refusal = self._admission.refusal(
-            submit,
-            known=key in self._choices,
-            draining=self.draining,
-            full=self.scheduler.full(submit.choices),
-        )
-        if refusal is not None:
-            self._refuse(link, refusal)
-            return
-        self._choices[key] = []
-        for choice in range(submit.choices):
-            self._last_id += 1
-            output = Output(submit.ending, self._admission.end_tokens, self._detokenizer())
-            generation = Generation(
-                self._last_id, link, submit, choice, now, output, list(submit.tokens)
-            )
-            generation.context = traced(submit.trace)
-            self._choices[key].append(generation)
-            self._generations[generation.id] = generation
-            self.scheduler.add(generation)
-        if submit.grammar is not None:
-            self.grammars.append(submit.grammar)
+        full = self.scheduler.full(submit.choices)
+        for each in self.fronts.submit(link, submit, now, draining=self.draining, full=full):
+            self.scheduler.add(each)
 
     def compiled(self, grammar: Grammar, result: Compiled | str, now: float) -> None:
         """A grammar can be used from now on, or a text says what is wrong with it."""
@@ -206,11 +173,7 @@ class VerifierCore:
             if each.choice == 0:
                 code = "unchecked" if isinstance(result, Unchecked) else "invalid"
                 words = Refuse(code, result, each.submit.request, field="grammar")
-                self._refuse(each.front, words)
-
-    def _refuse(self, front: int, refusal: Refuse) -> None:
-        self.record.ledger.refused(refusal.code)
-        self._outbox.note(front, refusal)
+                self.fronts.refuse(each.front, words)
 
     # --- planning and settling ------------------------------------------------------------------
 
@@ -291,7 +254,7 @@ class VerifierCore:
         self.drafting.judged(generation, part)
         # Invariant: in decoding, KV ends where the anchor begins.
         self.scheduler.pool.truncate(generation.sequence, len(generation.line) - 1)
-        self._outbox.news(generation.front, generation.id, generation)
+        self.fronts.news(generation)
         self.drafting.committed(generation, taken)
         return part
 
@@ -299,8 +262,7 @@ class VerifierCore:
 
     def _end(self, generation: Generation, reason: str, now: float, detail: str = "") -> None:
         """The last words to the front door, then nothing is left of the choice."""
-        generation.output.finish = reason
-        self._outbox.note(generation.front, *last_words(generation, reason, detail, self._lossy))
+        self.fronts.last_words(generation, reason, detail)
         self._forget(generation, reason, now)
 
     def _forget(self, generation: Generation, reason: str, now: float) -> None:
@@ -311,12 +273,7 @@ class VerifierCore:
         self.drafting.unbind(generation, reason)
         self.handover.drop(generation, reason, now)
         self.scheduler.remove(generation)
-        self._outbox.forget(generation.front, generation.id)
-        del self._generations[generation.id]
-        key = (generation.front, generation.submit.request)
-        self._choices[key].remove(generation)
-        if not self._choices[key]:
-            del self._choices[key]
+        self.fronts.forget(generation)
 
     # --- what links are told ----------------------------------------------------------------------
 
@@ -328,13 +285,18 @@ class VerifierCore:
             return self.lending.messages(link)
         if link in self.handover:
             return self.handover.messages(link)
-        return self._outbox.take(link, emissions)
+        return self.fronts.messages(link)
 
     @property
     def links_with_news(self) -> list[int]:
-        """Links that must be told something."""
-        others = (self.drafting.outbox.links, self.lending.links, self.handover.links)
-        return [*self._outbox.links, *(link for links in others for link in links)]
+        """Links that must be told something, first those whose answers the next step may wait for."""
+        sides = (
+            self.drafting.outbox.links,
+            self.handover.links,
+            self.fronts.news_for,
+            self.lending.links,
+        )
+        return [link for links in sides for link in links]
 
     def facts(self) -> Facts:
         """What this verifier counted since it began, and how it is now."""
@@ -353,7 +315,7 @@ class VerifierCore:
     @property
     def idle(self) -> bool:
         """No request is left and every front door was told so."""
-        return not self._generations and not self._outbox.links
+        return not self._generations and not self.fronts.news_for
 
     def deadline(self, now: float) -> float:
         """When `plan` must be called next even if nothing arrives."""

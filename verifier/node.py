@@ -72,9 +72,9 @@ class VerifierNode:
         log_links(log, events)
         for event in events:
             self.core.handle(event, now)
-        for grammar in self.core.grammars:
+        for grammar in self.core.fronts.grammars:
             self._compiler.ask(grammar)
-        self.core.grammars.clear()
+        self.core.fronts.grammars.clear()
         for grammar, result in self._compiler.ready():
             self.core.compiled(grammar, result, now)
         step = self.core.plan(now)
@@ -103,7 +103,7 @@ class VerifierNode:
 
     def _tell(self, now: float) -> None:
         """For those who watch, after everybody who waits was told."""
-        self._reporter.turn(self.core.fronts, now, self.core.facts, lambda: self.core.reports)
+        self._reporter.turn(self.core.fronts.links, now, self.core.facts, lambda: self.core.reports)
         if self._keeper is not None:
             self._keeper.turn(now)
         if self.core.record.spans:

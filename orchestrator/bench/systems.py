@@ -102,14 +102,14 @@ class Wanted:
     def ours(self, mode: str, arrange: Arrange = children) -> list[System]:
         """One for each method and planner, and each way of taking turns."""
         made: list[System] = []
-        overlaps = self.overlaps or (self.config.overlap,)
+        overlaps: Sequence[bool | None] = self.overlaps or (self.config.overlap,)
         for method, planner, overlap in product(self.methods, self.planners, overlaps):
             words = ("on" if overlap else "off") if self.overlaps else None
             label = Label(mode=mode, method=method, planner=planner, overlap=words)
             made.append(Ours(label, self._with(method, planner, overlap=overlap), arrange))
         return made
 
-    def _with(self, method: str, planner: str, *, overlap: bool) -> Config:
+    def _with(self, method: str, planner: str, *, overlap: bool | None) -> Config:
         if planner not in PLANNERS:
             raise ConfigError(f"There is no planner {planner!r}{near(planner, PLANNERS)}")
         verifier = self.config.verifier

@@ -13,7 +13,7 @@ from orchestrator.commands.output import progress, stage
 from orchestrator.config import Config, near
 from orchestrator.launch import LAUNCHERS, Service, wanted
 from orchestrator.launch.events import Changed
-from orchestrator.launch.plan import Child, children, drafter, spare
+from orchestrator.launch.plan import Child, apart, children, drafter, spare
 from orchestrator.launch.threads import LIGHT, usable_cores
 from orchestrator.models import resolve
 from orchestrator.settings import ConfigError
@@ -47,6 +47,8 @@ def launch(
             text = f"{word}: {change.text}" if change.text else word
             news(change.name, text, begun)
 
+    if launcher != "local":
+        config = apart(config)
     cores = usable_cores()
     processes = arrange(config, target, draft, cores)
     return LAUNCHERS[launcher](processes, watch, config, spare(config, target, draft, cores))

@@ -9,7 +9,7 @@ from drafter.config import DrafterConfig
 from drafter.draws import manner
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
-from orchestrator.launch.threads import LIGHT, Share, shares
+from orchestrator.launch.threads import LIGHT, Share, in_turn, shares
 from orchestrator.roles import HELPERS
 from protocol import logs
 from protocol.config import HealthConfig
@@ -64,6 +64,7 @@ def no_spare(_number: int) -> None:
 
 def children(config: Config, target: Path, draft: Path | None, cores: int) -> list[Child]:
     """The processes of a service, in the order in which they are stopped."""
+    config = settled(config, cores)
     dealt = _dealt(config, cores)
     front = config.front.model_copy(
         update={
@@ -97,8 +98,22 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
 
 def spare(config: Config, target: Path, draft: Path | None, cores: int) -> Spare:
     """More drafters for a service that runs; each has the threads that the first ones have."""
+    config = settled(config, cores)
     share = _dealt(config, cores)["drafter"]
     return lambda number: drafter(config, number, target, draft, share)
+
+
+def apart(config: Config) -> Config:
+    """Every process has cores of its own: nobody waits for anybody's, unless the user says so."""
+    return config.model_copy(update={"overlap": config.overlap is not False})
+
+
+def settled(config: Config, cores: int) -> Config:
+    """Whether drafters run ahead is known for these cores, if the user did not say."""
+    if config.overlap is not None:
+        return config
+    turns = in_turn(cores, config.verifiers, config.drafters, config.method, prefill=config.prefill)
+    return config.model_copy(update={"overlap": not turns})
 
 
 def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
@@ -110,6 +125,7 @@ def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
         config.method,
         wanted=wanted,
         prefill=config.prefill,
+        turns=not config.overlap,
     )
 
 
@@ -133,6 +149,7 @@ def alone(
         "prefill": int(role == "prefill"),
         "drafters": int(role == "drafter"),
     }
+    config = apart(config)
     whole = config if role == "front" else config.model_copy(update=counts)
     child = next(each for each in children(whole, target, draft, cores) if each.role == role)
     wanted = _wanted_threads(config).get(role)

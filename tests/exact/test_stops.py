@@ -220,11 +220,11 @@ def test_a_stop_text_across_two_tokens_at_every_position(drafted: Web, letters: 
 
 
 def test_an_end_token_at_every_position(drafted: Web, letters: Letters) -> None:
-    admission = drafted.cluster.core._admission
+    admission = drafted.cluster.core.fronts._admission
     for place in POSITIONS:
         token = letters.tokens[place]
         found = letters.tokens.index(token)
-        drafted.cluster.core._admission = replace(admission, end_tokens=frozenset({token}))
+        drafted.cluster.core.fronts._admission = replace(admission, end_tokens=frozenset({token}))
         check(
             drafted,
             letters,

@@ -103,9 +103,9 @@ class Session:
         say(self.drafter, self._drafter, self.now)
         for event in self._verifier.drain(self.now):
             self.verifier.handle(event, self.now)
-        for grammar in self.verifier.grammars:
+        for grammar in self.verifier.fronts.grammars:
             self.verifier.compiled(grammar, "not here", self.now)
-        self.verifier.grammars.clear()
+        self.verifier.fronts.grammars.clear()
         if (step := self.verifier.plan(self.now)) is not None:
             verdicts = [judge(work) for work in step.rows]
             self.verifier.settle(step, verdicts, self.now, self.now + 0.01)

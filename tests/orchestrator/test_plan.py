@@ -83,6 +83,33 @@ def test_a_draft_head_is_known_on_both_sides() -> None:
     assert (drafter.model, drafter.target, drafter.overlap) == (DRAFT, TARGET, False)
 
 
+@pytest.mark.parametrize(
+    ("said", "cores", "overlap"), [(None, 2, False), (None, 8, True), (True, 2, True)]
+)
+def test_drafters_run_ahead_unless_cores_are_few_or_as_the_user_says(
+    said: bool | None, cores: int, overlap: bool
+) -> None:
+    config = Config(method="eagle3", overlap=said, drafters=1)
+    _, verifier, drafter = (each.config for each in children(config, TARGET, DRAFT, cores))
+    assert isinstance(verifier, VerifierConfig)
+    assert isinstance(drafter, DrafterConfig)
+    assert verifier.planner.overlap == drafter.overlap == overlap
+
+
+def test_a_role_with_a_machine_of_its_own_never_waits_for_cores() -> None:
+    config = Config(method="eagle3", drafters=1)
+    for role in ("verifier", "drafter"):
+        config_of = alone(config, role, Place(role), (TARGET, DRAFT), 2).config
+        assert isinstance(config_of, VerifierConfig | DrafterConfig)
+        runs_ahead = (
+            config_of.planner.overlap
+            if isinstance(config_of, VerifierConfig)
+            else config_of.overlap
+        )
+        assert runs_ahead
+        assert config_of.threads == 2
+
+
 def test_a_child_can_be_configured_from_its_own_json() -> None:
     for child in children(Config(), TARGET, DRAFT, 2):
         read = type(child.config).model_validate_json(child.config.model_dump_json())

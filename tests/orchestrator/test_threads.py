@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.launch.threads import shares, usable_cores
+from orchestrator.launch.threads import in_turn, shares, usable_cores
 
 
 def test_a_target_whose_drafters_do_not_compute_has_all_cores() -> None:
@@ -14,6 +14,22 @@ def test_a_target_whose_drafters_do_not_compute_has_all_cores() -> None:
     }
     assert "OMP_WAIT_POLICY" not in dealt["verifier"].environment
     assert dealt["verifier"].environment["OMP_NUM_THREADS"] == "2"
+
+
+def test_where_cores_are_few_a_draft_model_takes_turns_with_its_target() -> None:
+    assert in_turn(2, verifiers=1, drafters=2, method="eagle3")
+    dealt = shares(2, verifiers=1, drafters=1, method="eagle3", turns=True)
+    assert (dealt["verifier"].threads, dealt["drafter"].threads) == (2, 1)
+    assert "OMP_WAIT_POLICY" not in dealt["verifier"].environment  # nobody computes beside it
+
+
+@pytest.mark.parametrize(
+    ("cores", "drafters", "method"), [(2, 2, "suffix"), (2, 0, "eagle3"), (8, 1, "eagle3")]
+)
+def test_drafters_run_ahead_where_they_keep_nobody_from_computing(
+    cores: int, drafters: int, method: str
+) -> None:
+    assert not in_turn(cores, 1, drafters, method)
 
 
 def test_models_side_by_side_get_a_core_each() -> None:

@@ -6,9 +6,10 @@ from typing import Final
 from engine.pages import PagePool
 from orchestrator.front.core import FrontCore
 from tests.sim.edits import Fault, fault
-from verifier import core, emissions, scheduler
+from verifier import emissions, fronts, scheduler
 from verifier.commit import Output
 from verifier.core import VerifierCore
+from verifier.fronts import Fronts
 from verifier.scheduler import Scheduler
 
 SERVING: Final[Mapping[str, Fault]] = {
@@ -73,19 +74,21 @@ SERVING: Final[Mapping[str, Fault]] = {
         VerifierCore,
         "_end",
         "self._forget(",
-        "self._outbox.note(generation.front, *last_words(generation, reason, detail, self._lossy))\n    self._forget(",
+        "self.fronts.last_words(generation, reason, detail)\n    self._forget(",
     ),
-    "last Emit lost": fault(core, "last_words", "yield from emissions(generation)", "pass"),
+    "last Emit lost": fault(fronts, "last_words", "yield from emissions(generation)", "pass"),
     "finished choice goes on": fault(VerifierCore, "settle", "if each.output.finish", "if False"),
     "Abort ignored": fault(VerifierCore, "_hear_front", "self._end(", "(", rare=True),
     "end keeps its pages": fault(VerifierCore, "_forget", "self.scheduler.remove(", "("),
     "end keeps its mirror": fault(VerifierCore, "_forget", "self.drafting.unbind(", "("),
-    "front door gone unnoticed": fault(VerifierCore, "_front_down", "self._forget(", "("),
+    "front door gone unnoticed": fault(
+        VerifierCore, "_link_down", 'self._forget(generation, "front', '(generation, "front'
+    ),
     "deadline overlooked": fault(VerifierCore, "plan", "now >= each.deadline", "False"),
     "draining verifier takes requests": fault(
         VerifierCore, "_submit", "draining=self.draining", "draining=False", rare=True
     ),
-    "choices mixed up": fault(VerifierCore, "_submit", "submit, choice, now", "submit, 0, now"),
+    "choices mixed up": fault(Fronts, "_generation", "submit, choice, now", "submit, 0, now"),
     "lost verifier unnoticed by the front door": fault(
         FrontCore, "_link_down", "self._fail(ticket, failure)", "()", rare=True
     ),

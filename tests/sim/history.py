@@ -218,7 +218,7 @@ class History:
 
     def _rest_verifier(self, place: VerifierPlace) -> None:
         core, calm = place.core, self.world.scenario.mode is Mode.CALM and self.world.untouched
-        holds(core.idle and not core._choices, place.address, "is not idle")
+        holds(core.idle and not core.fronts._choices, place.address, "is not idle")
         holds(
             not core.drafting.outbox.links, place.address, "has something left to say to drafters"
         )

@@ -82,8 +82,8 @@ def check_verifier(world: World, place: VerifierPlace, *, ran: bool) -> None:
         holds(link in links, place.address, "keeps a drafter without a link")
         holds(drafter.bound == bound.pop(link, 0), place.address, "miscounts the bound")
     holds(not bound, place.address, "binds to drafters that it has not")
-    holds(core.fronts <= links.keys(), place.address, "keeps a front door without a link")
-    news = [*core._outbox.links, *core.drafting.outbox.links]
+    holds(core.fronts.links <= links.keys(), place.address, "keeps a front door without a link")
+    news = [*core.fronts._outbox.links, *core.drafting.outbox.links]
     holds(links.keys() >= set(news), place.address, "has news for links that are over")
     for node_id in place.drafting.faulted:
         holds(not world.drafters[node_id].honest, place.address, "took for faulty:", node_id)
@@ -91,8 +91,8 @@ def check_verifier(world: World, place: VerifierPlace, *, ran: bool) -> None:
         listed = not isinstance(lane.side, Dialler) or lane.peer in place.peers
         holds(listed, place.address, "dials", lane.peer, "which is not on its list")
     if core.draining and place.last_id is None:
-        place.last_id = core._last_id
-    holds(place.last_id in {None, core._last_id}, place.address, "drains and takes requests")
+        place.last_id = core.fronts._last_id
+    holds(place.last_id in {None, core.fronts._last_id}, place.address, "drains and takes requests")
     check_leases(place)
     if ran:
         _grown(place)

@@ -149,7 +149,7 @@ class Rig:
         core = self.core
         return (
             not core._generations
-            and not core._choices
+            and not core.fronts._choices
             and len(core.scheduler) == 0
             and core.scheduler.pool.free == self.pages
         )

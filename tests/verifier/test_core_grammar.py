@@ -72,7 +72,7 @@ def test_a_choice_waits_for_its_grammar_and_others_do_not_wait_for_it() -> None:
     rig = Rig()
     rig.submit(1, grammar=GRAMMAR)
     rig.submit(2, (11, 12), max_tokens=2)
-    assert rig.core.grammars == [GRAMMAR]
+    assert rig.core.fronts.grammars == [GRAMMAR]
     heard = rig.run()
     assert {each.request for each in heard if isinstance(each, Emit | Done)} == {2}
     rig.core.compiled(OTHER, Line, rig.now)
