@@ -224,6 +224,6 @@ def _ending(generation: Generation, reason: str, now: float) -> Ended:
         rounds=generation.rounds,
         drafted=generation.drafted,
         accepted=generation.accepted,
-        seconds=now - generation.arrived,
+        seconds=round(now - generation.arrived, 6),
         trace=trace_number(generation.context),
     )

@@ -58,6 +58,6 @@ class WatchedDoor:
             rounds=visit.rounds,
             drafted=visit.drafted,
             accepted=visit.accepted,
-            seconds=visit.seconds,
+            seconds=round(visit.seconds or 0.0, 6),
             trace=visit.trace,
         )
