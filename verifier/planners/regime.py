@@ -13,6 +13,9 @@ MARGIN: Final = 1.02
 """The other way must be so much better."""
 OBVIOUS: Final = 1.3
 """Times the speed of plain steps."""
+HOPELESS: Final = 0.85
+"""Times the speed of plain steps, after so many with drafts: what is this slow need not be looked at longer."""
+GLANCE: Final = 6
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
 MEMORY: Final = 0.98
@@ -68,7 +71,7 @@ class Regime:
             return
         self._rates[self.drafting].learn(tokens, seconds)
         self._left -= 1
-        if self._left > 0:
+        if self._left > 0 and not self._hopeless(plain):
             return
         if self.trial:
             self._judge()
@@ -85,6 +88,14 @@ class Regime:
     def _obvious(self, plain: float | None) -> bool:
         """Drafting brings so much that no trial is needed: drafters cannot take that much from a plain step."""
         return self.usual and plain is not None and self._rates[True].value * plain > OBVIOUS
+
+    def _hopeless(self, plain: float | None) -> bool:
+        """Drafting is so slow that the rest of its time is better spent without."""
+        rate = self._rates[True]
+        known = self.usual and self._rates[False].steps > 0  # how fast plain steps are was measured
+        if not self.drafting or known or plain is None or rate.steps < GLANCE:
+            return False
+        return rate.value * plain < HOPELESS
 
     def _judge(self) -> None:
         usual, other = self._rates[self.usual].value, self._rates[not self.usual].value

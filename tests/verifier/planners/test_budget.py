@@ -13,7 +13,7 @@ from verifier.costs import CostTable
 from verifier.planner import Candidate, Looks, Outcome, Seen
 from verifier.planners.admission import admitted, packed
 from verifier.planners.budget import FIRST_REST, TRUSTED, Budget
-from verifier.planners.regime import LONGEST, SETTLE, Regime
+from verifier.planners.regime import GLANCE, LONGEST, SETTLE, Regime
 
 NEVER = BudgetConfig(probe_steps=1 << 30)
 """Drafters run all the time."""
@@ -163,6 +163,29 @@ def test_it_finds_its_way_back_within_a_bounded_number_of_steps() -> None:
     back = run(regime, LONGEST * 150 + 100, 150.0, 100.0)
     assert back[-1]
     assert regime.usual
+
+
+def test_a_regime_does_not_look_long_at_what_is_hopeless() -> None:
+    """Where plain steps are known to be much faster, a few with drafts are enough: first six, then as many a trial."""
+    regime, steps = Regime(12, 150), []
+    for _ in range(400):
+        steps.append(regime.drafting)
+        regime.learn(1.0, 1.0 / (60.0 if regime.drafting else 100.0), plain=0.01)
+    began = steps.index(False)
+    assert began == SETTLE + GLANCE
+    again = steps.index(True, began)
+    assert steps[again:].index(False) == SETTLE + GLANCE
+
+
+def test_a_regime_believes_what_it_measured_more_than_what_a_table_says() -> None:
+    """The table promises fast plain steps; they were tried, and are not."""
+    regime = Regime(12, 150)
+    drafted = []
+    for _ in range(200):
+        drafted.append(regime.drafting)
+        regime.learn(1.0, 1.0 / (60.0 if regime.drafting else 50.0), plain=0.01)
+    assert regime.usual
+    assert drafted.count(False) == SETTLE + 12
 
 
 def test_what_hardly_differs_does_not_flap() -> None:
