@@ -182,7 +182,7 @@ function requests(list, { width, traces, opened = new Map() }) {
   return [...list].sort((a, b) => b.number - a.number).map((each) => {
     const failed = each.over && !["stop", "length"].includes(each.reason);
     const round = each.rounds ? `${number(each.tokens / each.rounds, 1)} a round` : "";
-    const what = failed ? escaped(each.reason) : `${each.tokens} tokens in ${time(each.seconds)}`;
+    const what = failed ? escaped(each.reason) : `${each.tokens} token${each.tokens === 1 ? "" : "s"} in ${time(each.seconds)}`;
     const more = traces && each.trace && each.over
       ? `<button data-trace="${escaped(each.trace)}" data-number="${each.number}">${opened.has(each.number) ? "close" : "trace"}</button>` : "";
     const whole = opened.has(each.number) ? `<div class="whole">${opened.get(each.number)}</div>` : "";
