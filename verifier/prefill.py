@@ -143,6 +143,7 @@ def build(config: VerifierConfig) -> PrefillNode:
             loaded.weights, tokenizer_fingerprint(config.model), loaded.model.vocab
         ),
         limits=Limits(context=loaded.longest),
+        device=loaded.target.config.device,
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     return PrefillNode(core, endpoint, PrefillWorker(loaded.engine), clock)

@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import httpx
 import openai
 import psutil
 import pytest
 import yaml
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tests.e2e.service import Service, until, up
 from tests.exact.oracle import greedy
@@ -201,3 +204,24 @@ def test_a_parent_that_dies_takes_its_children_along(
             "all children are gone",
             20.0,
         )
+
+
+@pytest.mark.full
+def test_a_verifier_that_is_told_to_drain_says_so_first_and_finishes_what_it_has(
+    target: tuple[Path, Any], tmp_path: Path
+) -> None:
+    patient = {"verifier": {"drain_seconds": 90.0, "health": {"port": 0}}}
+    (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(patient))
+    with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
+        verifier = service.node("verifier-0")
+        with grpc.insecure_channel(verifier.health) as channel:
+            watched = HealthStub(channel).Watch(HealthCheckRequest(service="verifier"), timeout=90)
+            assert next(watched).status == HealthCheckResponse.SERVING
+            running = stream(service, 900)
+            tokens = token_ids([next(running)])
+            os.kill(verifier.pid, signal.SIGTERM)
+            assert next(watched).status == HealthCheckResponse.NOT_SERVING
+            until(lambda: not service.ready(), "the front door heard of it", 10.0)
+            tokens += token_ids(running)
+            assert tokens == right(target, 900)
+        until(lambda: service.node("verifier-0").pid not in {0, verifier.pid}, "another one")
