@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drafter.config import DrafterConfig
+from orchestrator.gpus import ROOM
 from orchestrator.launch.plan import Child
 from orchestrator.launch.threads import LIGHT
 from orchestrator.ray_config import RayConfig
@@ -52,6 +53,9 @@ def fitted(child: Child, config: RayConfig, number: int) -> Child:
     light = isinstance(part, DrafterConfig) and part.method in LIGHT
     threads = 1 if light else int(bundle(child, config)["CPU"])
     changed["threads"] = threads
+    if gpus := bundle(child, config).get("GPU"):  # Ray shows the process its GPU alone
+        changed["device"] = "cuda"
+        changed["gpu_share"] = min(gpus, ROOM)
     environment = {**child.environment, "OMP_NUM_THREADS": str(threads)}
     for spinning in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):  # the cores are its own
         environment.pop(spinning, None)
