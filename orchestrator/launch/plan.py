@@ -64,7 +64,7 @@ def no_spare(_number: int) -> None:
 
 def children(config: Config, target: Path, draft: Path | None, cores: int) -> list[Child]:
     """The processes of a service, in the order in which they are stopped."""
-    config = settled(config, cores)
+    asked, config = config, settled(config, cores)
     dealt = _dealt(config, cores)
     front = config.front.model_copy(
         update={
@@ -75,7 +75,7 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
             "link": config.link,
             "mesh": config.mesh,
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
-            "service": config.shown(),
+            "service": asked.shown(),
         }
     )
     secrets = {KEY_VARIABLE: config.front.api_key.get_secret_value()}
@@ -149,7 +149,7 @@ def alone(
         "prefill": int(role == "prefill"),
         "drafters": int(role == "drafter"),
     }
-    config = apart(config)
+    asked, config = config, apart(config)
     whole = config if role == "front" else config.model_copy(update=counts)
     child = next(each for each in children(whole, target, draft, cores) if each.role == role)
     wanted = _wanted_threads(config).get(role)
@@ -157,6 +157,8 @@ def alone(
     if role == "drafter" and config.method not in LIGHT:
         child = drafter(whole, 0, target, draft, share["verifier"])
     changed: dict[str, object] = {"node_id": place.name}
+    if role == "front":
+        changed["service"] = asked.shown()
     if role == "prefill":
         child = _verifier(whole, role, 0, target, share["verifier"])
         changed["health"] = config.verifier.health  # no verifier is beside it
