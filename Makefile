@@ -11,7 +11,7 @@ GPU_PYTHON ?= $(BIN)/python
 # Files stay together: their services are shared.
 PYTEST := $(QUIET) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: up test test-full check fmt sim bench peers gpu clean
+.PHONY: up test test-full check fmt sim bench peers interop browser gpu clean
 
 up: $(READY) ## the whole service: one verifier, two drafters, one front door
 	$(BIN)/orchestrator up --drafters 2
@@ -22,11 +22,15 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-test: $(READY) ## what must pass before a commit
-	$(PYTEST) -m "not full and not gpu"
+$(VENV)/.full: $(READY)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,nixl]'
+	touch $@
 
-test-full: $(READY) ## everything, run before an issue is closed
-	$(PYTEST) -m "not gpu"
+test: $(READY) ## what must pass before a commit
+	$(PYTEST) -m "not full and not gpu and not browser"
+
+test-full: $(VENV)/.full ## everything, run before an issue is closed
+	$(PYTEST) -m "not gpu and not browser"
 
 gpu: ## what only a GPU can tell, with the python that has its torch: make gpu GPU_PYTHON=python3
 	$(GPU_PYTHON) -m tests.gpu
@@ -47,6 +51,12 @@ sim: $(READY) ## 10,000 simulated histories of a faulty cluster; in CI: make sim
 
 bench: $(READY) ## the figures of docs/benchmarks.md, with short settings
 	$(BIN)/python -m tests.bench
+
+interop: $(READY) ## programs that others wrote against a running service, each in an environment of its own
+	$(BIN)/python -m tests.interop
+
+browser: $(READY) ## the dashboard in a headless Chromium, which the system must have (Debian: apt-get install chromium)
+	$(PYTEST) -m browser
 
 peers: $(READY) ## other systems to compare with, each in an environment of its own in the cache folder
 	$(BIN)/orchestrator bench peers

@@ -59,9 +59,9 @@ class DrafterCore:
             case LinkUp(role="verifier"):
                 self.verifiers[event.link] = event.node_id
             case LinkDown():
-                self.verifiers.pop(event.link, None)
                 for mirror in list(self._mirrors.pop(event.link, {}).values()):
                     self._drop(mirror, event.reason, now)
+                self.verifiers.pop(event.link, None)
                 self._outbox.drop(event.link)
             case Received():
                 for message in event.messages:
@@ -178,7 +178,7 @@ class DrafterCore:
         self._drop(mirror, reason, now)
 
     def _drop(self, mirror: Mirror, reason: str, now: float) -> None:
-        self.record.closed(mirror, reason, now)
+        self.record.closed(mirror, reason, self.verifiers.get(mirror.link, ""), now)
         self._hungry.pop(mirror, None)
         self._outbox.forget(mirror.link, mirror.request)
         self._proposer.close(mirror)

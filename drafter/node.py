@@ -6,6 +6,7 @@ from collections.abc import Callable
 from drafter.core import DrafterCore
 from drafter.proposers import Proposer
 from protocol.endpoint import Endpoint
+from protocol.logs import log_event
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 from protocol.spans import TakeSpans, no_tracer
@@ -61,6 +62,8 @@ class DrafterNode:
         self._reporter.turn(self.core.verifiers, now, self.core.facts)
         if self.core.record.spans:
             self._tracer(self.core.record.spans.take())
+        while self.core.record.closings:
+            log_event(log, "mirror closed", **self.core.record.closings.popleft()._asdict())
         self.stopped = self.stopped or (self.core.draining and not len(self.core))
         return bool(wants)
 

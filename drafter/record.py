@@ -1,8 +1,9 @@
 """What a drafter did: in numbers always, and in spans for requests that are traced. Pure."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from drafter.mirror import Mirror
 from drafter.proposers import Proposal
@@ -10,9 +11,22 @@ from engine.pages import PagePool
 from protocol import attributes
 from protocol.facts import SHORT, Distribution, level, one, under
 from protocol.messages import Facts
-from protocol.spans import Context, Recorder, Span, Value, traced
+from protocol.spans import Context, Recorder, Span, Value, trace_number, traced
 
 REFUSALS: Final = ("unknown", "full", "context", "draining")
+MOST_CLOSINGS: Final = 1024
+"""Closings that are kept for whoever logs them."""
+
+
+class Closed(NamedTuple):
+    """A mirror that is over, for the log. `number` is what its verifier calls the choice."""
+
+    verifier: str
+    number: int
+    epoch: int
+    reason: str
+    tokens: int
+    trace: str
 
 
 @dataclass(slots=True)
@@ -42,6 +56,7 @@ class Record:
 
     def __init__(self, method: str) -> None:
         self.spans = Recorder()
+        self.closings: deque[Closed] = deque(maxlen=MOST_CLOSINGS)
         self._method = method
         self._stories: dict[Mirror, _Story] = {}
         self._opened = 0
@@ -70,8 +85,13 @@ class Record:
             self._tell(mirror, story)
             story.draft = _Draft(mirror.base, started, ended, guesses)
 
-    def closed(self, mirror: Mirror, reason: str, now: float) -> None:
-        if not self._stories or (story := self._stories.pop(mirror, None)) is None:
+    def closed(self, mirror: Mirror, reason: str, verifier: str, now: float) -> None:
+        story = self._stories.pop(mirror, None) if self._stories else None
+        trace = trace_number(story.context) if story else ""
+        self.closings.append(
+            Closed(verifier, mirror.request, mirror.epoch, reason, mirror.base, trace)
+        )
+        if story is None:
             return
         self._tell(mirror, story)
         about: dict[str, Value] = {

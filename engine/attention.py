@@ -69,6 +69,26 @@ class Backend(Protocol):
         """
 
 
+Reached = Callable[[int], None]
+"""Told, while a forward runs, how many of its layers have their new KV in the pages."""
+
+
+class Telling:
+    """The same attention of one forward; `reached` hears of each layer behind its call."""
+
+    def __init__(self, attend: Attend, reached: Reached) -> None:
+        self.store = attend.store
+        self._attend = attend
+        self._reached = reached
+        self._layers = 0
+
+    def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
+        out_TE = self._attend(q_TAD, kv_PS2KD, kind)
+        self._layers += 1
+        self._reached(self._layers)
+        return out_TE
+
+
 Loader = Callable[["ModelConfig", EngineConfig], Backend]
 
 

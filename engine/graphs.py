@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from engine.attention import Reached
 from engine.attention_triton import Scratch, TritonAttention
 from engine.batch import Batch, Row, numbers
 from engine.buckets import Buckets
@@ -96,14 +97,16 @@ class GraphedEngine:
         progress(len(sizes), len(sizes))
 
     @torch.no_grad()
-    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
+    ) -> Forward:
         """See `engine.runner.Engine.forward`."""
         tokens = sum(len(row.tokens) for row in rows)
         wanted = sum(row.logits for row in rows)
         size = self.buckets.of(tokens)
         odd = hidden or not 0 < len(rows) <= self._rows or any(row.seen is not None for row in rows)
-        if size not in self._captured or odd or 2 * wanted < tokens:
-            return self.engine.forward(rows, hidden)
+        if size not in self._captured or odd or reached or 2 * wanted < tokens:
+            return self.engine.forward(rows, hidden, reached)
         self.engine.check(rows)
         captured = self._captured[size]
         places = self._fill(rows, captured.room)

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.attention import Attend, backend
+from engine.attention import Attend, Reached, Telling, backend
 from engine.batch import Batch, Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
@@ -82,13 +82,18 @@ class Engine:
         return bytes_per_page(self.model, self.config.page_size, self.config.dtype)
 
     @torch.no_grad()
-    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
+    ) -> Forward:
         """Write the KV of all new tokens; return the wanted logits and hidden states."""
         self.check(rows)
         for state in hidden:
             self._check_state(state)
         batch = flatten(rows, self.config.page_size, self.config.device)
-        return self.compute(batch, self.attention.prepare(rows), hidden)
+        attend = self.attention.prepare(rows)
+        if reached is not None:
+            attend = Telling(attend, reached)
+        return self.compute(batch, attend, hidden)
 
     def compute(self, batch: Batch, attend: Attend, hidden: Sequence[int] = ()) -> Forward:
         """The same of rows that are on the device already, and known to be right."""

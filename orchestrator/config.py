@@ -120,6 +120,9 @@ class Config(BaseModel):
     otlp_traces_endpoint: str = Field(
         "", description="URL of an OTLP collector; empty: as the OTEL_ variables say, if they do"
     )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="how processes log: lines for people, or a JSON object a line"
+    )
     launcher: str = Field(
         "local", description="who starts the processes: local or ray; ray too if RAY_ADDRESS is set"
     )

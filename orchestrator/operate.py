@@ -3,23 +3,12 @@
 # ruff: noqa: PLC0415
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from orchestrator.ending import end
-
-Output = Annotated[
-    Literal["text", "json"], typer.Option("--output", help="json: for programs, on stdout.")
-]
-ServiceName = Annotated[
-    str | None, typer.Option("--service", help="Which, where several run; see `status`.")
-]
-
-
-def example(*lines: str) -> str:
-    """The end of a help page, line by line as it stands here."""
-    return "\n".join(["\b", "Examples:", *(f"  orchestrator {line}" for line in lines)])
+from orchestrator.options import Output, ServiceName, Wait, example
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +37,7 @@ def down(
     service: ServiceName = None,
     every: Annotated[bool, typer.Option("--all", help="All services of this user.")] = False,
     now: Annotated[bool, typer.Option("--now", help="At once: running answers are lost.")] = False,
-    wait: Annotated[float, typer.Option(min=0.1, help="Seconds until giving up.")] = 120.0,
+    wait: Wait = 120.0,
 ) -> None:
     """End a service: answers that run are finished first, within the bounds of the configuration."""
 
@@ -58,9 +47,6 @@ def down(
         return down(service, every=every, now=now, seconds=wait)
 
     end(run)
-
-
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds until giving up.")]
 
 
 def scale(

@@ -23,6 +23,15 @@ MIRROR: Final = "drafter mirror"
 """A request on a drafter; below it a `DRAFT` for every committed prefix that it drafted from."""
 DRAFT: Final = "draft"
 
+# --- events of `CHOICE` -------------------------------------------------------------------------------------------
+
+PLAIN_ROUND: Final = "plain round"
+BOUND: Final = "drafter bound"
+LEFT: Final = "drafter left"
+"""It draws back, or is left: what was guessed there is lost, and another may go on."""
+STALE_DRAFTS: Final = "stale drafts"
+REASON: Final = "spec.reason"
+
 # --- general conventions ------------------------------------------------------------------------------------------
 
 HTTP_METHOD: Final = "http.request.method"

@@ -193,6 +193,7 @@ class Endpoint:
                 "round_trip_seconds": trips,
                 "weights": named(self.identity.fingerprint.weights),
                 "method": named(self.identity.method),
+                "device": named(self.identity.device),
             },
         )
 

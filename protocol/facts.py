@@ -19,6 +19,8 @@ SHORT: Final = (
 )  # fmt: skip
 """Bounds for what takes from a table look-up to a forward."""
 SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0)
+NEWEST: Final = 0.02
+"""How much the newest step counts where numbers are smoothed."""
 
 
 class Distribution:
@@ -37,6 +39,24 @@ class Distribution:
 
     def histogram(self) -> Histogram:
         return Histogram(self._bounds, tuple(self._counts), max(0.0, self._total))
+
+
+class Rate:
+    """Something a second, over the last fifty additions or so."""
+
+    __slots__ = ("_count", "_seconds")
+
+    def __init__(self) -> None:
+        self._count = self._seconds = 0.0
+
+    def add(self, count: float, seconds: float) -> None:
+        self._count += count - NEWEST * self._count
+        self._seconds += seconds - NEWEST * self._seconds
+
+    @property
+    def rate(self) -> float:
+        """0 before anything was added."""
+        return self._count / self._seconds if self._seconds > 0 else 0.0
 
 
 def one(value: int) -> dict[str, int]:

@@ -42,6 +42,8 @@ class Identity:
     needs: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     adapters: tuple[str, ...] = ()
+    device: str = ""
+    """What it computes on; empty: nothing is computed there."""
 
 
 @dataclass(frozen=True, slots=True)

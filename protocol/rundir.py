@@ -25,6 +25,8 @@ class NodeState(msgspec.Struct, frozen=True):
     threads: int = 1
     health: str = ""
     """Where `grpc.health.v1` tells of it; empty: nowhere."""
+    model: str = ""
+    """Name of the model that it computes with; empty: none."""
 
 
 class ServiceState(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ import gc
 import logging
 import os
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from protocol import logs
 from protocol.config import HealthConfig
 from protocol.endpoint import Endpoint
 from protocol.names import Names
@@ -35,16 +35,17 @@ def arguments(program: str, config: type[ConfigT], argv: list[str]) -> tuple[Con
     parser.add_argument("--config", required=True, help="the whole configuration as JSON")
     parser.add_argument("--supervised", action="store_true", help="obey lines on stdin")
     parser.add_argument("--log-level", default="INFO")
-    given = parser.parse_args(argv)
-    logging.basicConfig(
-        level=given.log_level,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
+    parser.add_argument(
+        "--log-format", choices=logs.FORMATS, default=logs.wanted(), help="text, or JSON lines"
     )
+    given = parser.parse_args(argv)
     try:
-        return config.model_validate_json(given.config), given.supervised
+        made = config.model_validate_json(given.config)
     except ValidationError as error:
         parser.error(str(error))
+    role = program.rpartition(".")[2].split()[0]
+    logs.configure(given.log_level, given.log_format, role, getattr(made, "node_id", ""))
+    return made, given.supervised
 
 
 def traces_wanted(endpoint: str) -> bool:

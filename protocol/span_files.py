@@ -11,8 +11,6 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from protocol.spans import KEPT
-
 LARGEST: Final = 8 << 20
 """Bytes after which a file is put aside as `.old`; the one that was there goes."""
 NUMBERS: Final = frozenset({"traceId", "spanId", "parentSpanId"})
@@ -41,11 +39,6 @@ class FileExporter(SpanExporter):
         except OSError:
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
-
-
-def folder_of(endpoint: str) -> Path | None:
-    """The folder that an endpoint names, if it names one."""
-    return Path(endpoint.removeprefix(KEPT)) if endpoint.startswith(KEPT) else None
 
 
 def _hexadecimal(value: Any) -> Any:  # noqa: ANN401

@@ -5,6 +5,7 @@ behind a space, the `tracestate` that came with it. Any other request costs one 
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 Value = str | bool | int | float
@@ -24,6 +25,14 @@ class Context(NamedTuple):
     span: int
     state: str = ""
     """What other tracers have to say of the trace, in their words."""
+
+
+class Happening(NamedTuple):
+    """Something that happened at `at`, within a span: an event of it."""
+
+    at: float
+    name: str
+    attributes: Mapping[str, Value]
 
 
 class Place(NamedTuple):
@@ -51,6 +60,12 @@ class Span(NamedTuple):
     key: str = ""
     links: tuple[tuple[Context, Place], ...] = ()
     last: bool = False
+    events: Sequence[Happening] = ()
+
+
+def folder_of(endpoint: str) -> Path | None:
+    """The folder that an endpoint of traces names, if it names one."""
+    return Path(endpoint.removeprefix(KEPT)) if endpoint.startswith(KEPT) else None
 
 
 def traced(text: str) -> Context | None:
@@ -72,6 +87,11 @@ def traceparent(context: Context) -> str:
     """The text by which another process finds a sampled span."""
     parent = f"00-{context.trace:032x}-{context.span:016x}-01"
     return f"{parent} {context.state}" if 0 < len(context.state) <= LONGEST_STATE else parent
+
+
+def trace_number(context: Context | None) -> str:
+    """As other programs write it; empty where nothing is traced."""
+    return f"{context.trace:032x}" if context is not None else ""
 
 
 class Recorder:

@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, TraceFlags, TraceState
 
 from protocol.attributes import SCHEMA
-from protocol.span_files import FileExporter, folder_of
-from protocol.spans import Context, Place, Span
+from protocol.span_files import FileExporter
+from protocol.spans import Context, Place, Span, folder_of
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +167,10 @@ class Tracer:
             resource=self._resource,
             attributes=span.attributes,
             links=[self._link(context.trace, place) for context, place in span.links],
+            events=[
+                Event(each.name, each.attributes, int(each.at * NANO) + self._offset)
+                for each in span.events
+            ],
             start_time=int(span.start * NANO) + self._offset,
             end_time=int(span.end * NANO) + self._offset,
             instrumentation_scope=self._scope,

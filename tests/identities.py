@@ -52,7 +52,15 @@ def _claims(facts: Facts) -> Iterator[tuple[str, bool]]:
         "a round has drafts or a reason",
         count["drafts"] + count["plain_rounds"] == count["rounds"],
     )
-    yield from _positions(facts.counters["accepted_at"], count)
+    yield from _positions("accepted", facts, count)
+    yield from _positions("drafted", facts, count)
+    yield (
+        "no position is accepted more often than it was drafted",
+        all(
+            kept <= facts.counters["drafted_at"][place]
+            for place, kept in facts.counters["accepted_at"].items()
+        ),
+    )
     yield "known reasons only", _known(facts)
     for name in ("drafted", "accepted"):
         whole = count["draft_tokens" if name == "drafted" else "accepted_tokens"]
@@ -72,12 +80,17 @@ def _emitted(count: Mapping[str, int]) -> int:
     return count["accepted_tokens"] + count["rounds"] - count["cut_tokens"]
 
 
-def _positions(accepted: Mapping[str, int], count: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
-    yield "positions in order", [*accepted] == [str(number) for number in range(len(accepted))]
-    rates = [*accepted.values()]
-    yield "later positions are accepted no more often", all(a >= b for a, b in pairwise(rates))
-    yield "no position more often than there were drafts", max(rates, default=0) <= count["drafts"]
-    yield "positions together are what was accepted", sum(rates) == count["accepted_tokens"]
+def _positions(what: str, facts: Facts, count: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
+    at = facts.counters[f"{what}_at"]
+    whole = count["draft_tokens" if what == "drafted" else "accepted_tokens"]
+    yield f"positions in order: {what}", [*at] == [str(number) for number in range(len(at))]
+    rates = [*at.values()]
+    yield f"later positions are {what} no more often", all(a >= b for a, b in pairwise(rates))
+    yield (
+        f"no position {what} more often than there were drafts",
+        (max(rates, default=0) <= count["drafts"]),
+    )
+    yield f"positions together are what was {what}", sum(rates) == whole
 
 
 def _known(facts: Facts) -> bool:

@@ -124,6 +124,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             max_ahead=config.planner.draft_length,
         ),
         features=(rows.text, made_by(weights)) if rows else (),
+        device=loaded.target.config.device,
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     ends = frozenset(model.eos_ids)

@@ -118,7 +118,7 @@ class VerifierCore:
 
     def _link_down(self, link: int, now: float) -> None:
         if link in self.drafting.roster:
-            self.drafting.link_down(link, self._generations.values())
+            self.drafting.link_down(link, self._generations.values(), now)
         elif link in self.lending:
             self.lending.link_down(link)
         elif link in self.handover:
@@ -231,12 +231,10 @@ class VerifierCore:
     def _learn(self, step: Step, parts: list[Seen], started: float, now: float) -> None:
         cycle = now - (started if self._ended is None else self._ended)
         beside = step.tokens - sum(1 + each.drafted for each in parts)
-        emitted = sum(each.emitted for each in parts)
+        outcome = Outcome(parts, step.tokens, beside, now - started, cycle)
         if parts:
-            self.record.ledger.chosen(
-                self._planner.choice, self.scheduler.drafts, emitted, now - started
-            )
-        self._planner.learn(Outcome(parts, step.tokens, beside, now - started, cycle))
+            self.record.ledger.chosen(self._planner.choice, self.scheduler.drafts, outcome)
+        self._planner.learn(outcome)
         if not beside:
             windows = [(each.drafted, each.accepted) for each in parts if each.drafted]
             self.drafting.pace.halves.stepped(step.tokens, now - started, windows)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from protocol import attributes
 from protocol.errors import PeerError
 from protocol.link import LinkUp
 from protocol.messages import (
@@ -74,12 +75,13 @@ class Drafting:
     def link_up(self, up: LinkUp) -> None:
         self.roster.add(up)
 
-    def link_down(self, link: int, generations: Iterable[Generation]) -> None:
+    def link_down(self, link: int, generations: Iterable[Generation], now: float) -> None:
         """All that was bound there is unbound at once."""
         self.roster.remove(link)
         self.outbox.drop(link)
         for generation in generations:
             if generation.binding and generation.binding.drafter.link == link:
+                _left(generation, "link", now)
                 generation.binding = None
                 self.pace.halves.forget(generation.id)
                 self.unbindings["link"] += 1
@@ -118,6 +120,7 @@ class Drafting:
                 generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
             drafter.bound += 1
+            generation.happened(now, attributes.BOUND, {attributes.DRAFTER: drafter.node_id})
             self.outbox.news(drafter.link, generation.id, generation)
 
     def unbind(self, generation: Generation, reason: str) -> None:
@@ -138,6 +141,7 @@ class Drafting:
         """Unbind, and wait before it binds there again."""
         binding = generation.binding
         assert binding is not None
+        _left(generation, reason, now)
         self.unbind(generation, reason)
         generation.waits.refused(binding.drafter.link, reason, now)
 
@@ -157,6 +161,7 @@ class Drafting:
         able = self.roster.able(len(generation.line), generation.waits, part.now)
         if any(each is not binding.drafter for each in able):
             generation.moves += 1
+            binding.drafter.doubted = True
             self._leave(generation, "slow", part.now)
 
     def committed(self, generation: Generation, tokens: list[int]) -> None:
@@ -203,24 +208,30 @@ class Drafting:
             return
         if (binding := _bound(known, link, row.epoch)) is None:
             self._counters["rows_other_epoch"] += 1
+            known.happened(now, attributes.STALE_DRAFTS, {attributes.REASON: "other_epoch"})
             return
         try:
             if binding.tail.receive(row) is Row.CUT:
                 self._counters["rows_cut"] += 1
+                known.happened(now, attributes.STALE_DRAFTS, {attributes.REASON: "cut"})
         except PeerError:
             self._counters["rows_faulty"] += 1
+            binding.drafter.gained(0)
             self._leave(known, "fault", now)
             return
+        binding.drafter.doubted = False
         if binding.tail.answered:
             self.pace.answered(known.id, binding.drafter, now)
 
     def refused(self, link: int, refuse: Refuse, known: Generation | None, now: float) -> None:
         """The drafter will not have this request: it waits before it binds there again."""
-        if known is None or _bound(known, link, refuse.epoch) is None:
+        if known is None or (binding := _bound(known, link, refuse.epoch)) is None:
             self._counters["refused_stale"] += 1
             return
+        binding.drafter.gained(0)
         code = refuse.code if refuse.code in REFUSALS else "other"
         self._counters[f"refused_{code}"] += 1
+        _left(known, f"refused: {code}", now)
         self.unbind(known, "refused")
         known.waits.refused(link, refuse.code, now)
 
@@ -322,6 +333,14 @@ class Drafting:
         wanted = self._planner.ahead(generation.id) + outstanding
         limit = binding.drafter.limits.max_ahead
         return min(wanted, limit) if limit else wanted
+
+
+def _left(generation: Generation, reason: str, now: float) -> None:
+    """Its drafter does not draft for it any more, though it goes on."""
+    if generation.binding is not None:
+        drafter = generation.binding.drafter.node_id
+        about = {attributes.DRAFTER: drafter, attributes.REASON: reason}
+        generation.happened(now, attributes.LEFT, about)
 
 
 def _bound(generation: Generation, link: int, epoch: int) -> Binding | None:

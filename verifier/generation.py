@@ -1,15 +1,20 @@
 """The state of one choice of one request on the verifier. Data, with what can be derived from it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.pages import PagedSequence
 from kvtransfer.leases import Lease
 from protocol.messages import Scored, Submit
-from protocol.spans import Context
+from protocol.spans import Context, Happening, Value
 from verifier.commit import Output
 from verifier.roster import Drafter, Waits
 from verifier.step import Verdict, Work
 from verifier.tail import DraftTail
+
+MOST_HAPPENINGS: Final = 128
+"""Events of a choice that its span tells at most: collectors keep no more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +60,7 @@ class Generation:
     moves: int = 0  # how often it left a drafter that was too slow
     cached: int = 0
     context: Context | None = None  # of its trace, if it is traced
+    happenings: list[Happening] = field(default_factory=list)  # for its span
     admitted: float | None = None  # when it began to run
     queued: float | None = None  # when it lost its pages and waited again, the last time
     first: float | None = None  # when its first token was committed
@@ -72,6 +78,11 @@ class Generation:
     sent_tokens: int = 0
     sent_prompt_scores: int = 0
     sent_text: int = 0
+
+    def happened(self, now: float, name: str, about: Mapping[str, Value]) -> None:
+        """Something that its span tells, if it is traced."""
+        if self.context is not None and len(self.happenings) < MOST_HAPPENINGS:
+            self.happenings.append(Happening(now, name, about))
 
     def score(self, work: Work, verdict: Verdict) -> None:
         """Note what a verdict says of the prompt's tokens."""

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from protocol.facts import SIZES, Distribution, level, one, under
+from protocol.facts import NEWEST, SIZES, Distribution, Rate, level, one, under
 from protocol.messages import Facts
 from verifier.drafting import PLAIN, REFUSALS, STALE, Drafting
 from verifier.generation import Generation
-from verifier.planner import REASONS, Choice
+from verifier.planner import REASONS, Choice, Outcome
 from verifier.scheduler import Scheduler
 from verifier.step import Round
 
@@ -41,9 +41,12 @@ class Ledger:
         self._length: float | None = None
         self._expected = {"predicted": 0.0, "actual": 0.0}  # tokens a step, smoothed
         self._took = {"predicted": 0.0, "actual": 0.0}  # its seconds, smoothed
+        self._drafting = Rate()  # output tokens of windows, over all time from step to step
+        self._without = Rate()  # the same rounds with a token each, in steps without drafts
         self._rounds = 0
         self._drafted = 0
-        self._accepted: Counter[int] = Counter()  # rounds with drafts by how many were accepted
+        self._windows: Counter[int] = Counter()  # rounds with drafts by how many there were
+        self._accepted: Counter[int] = Counter()  # and by how many were accepted
         self._emitted = 0
         self._cut = 0
         self._plain: Counter[str] = Counter()  # rounds without drafts by why
@@ -92,6 +95,7 @@ class Ledger:
             self._plain[part.plain] += 1
         else:
             self._drafted += part.drafted
+            self._windows[part.drafted] += 1
             self._accepted[part.accepted] += 1
             if (binding := generation.binding) is not None:
                 self._drafted_by[binding.drafter.node_id] += part.drafted
@@ -117,8 +121,10 @@ class Ledger:
         self._step_tokens.observe(tokens)
         self._step_seconds.observe(seconds)
 
-    def chosen(self, choice: Choice, planned: int, emitted: int, seconds: float) -> None:
+    def chosen(self, choice: Choice, planned: int, outcome: Outcome) -> None:
         """A step with windows: what was planned of it and why, and what came of it."""
+        emitted = sum(each.emitted for each in outcome.parts)
+        seconds = outcome.forward
         self._planned += planned
         self._choices[choice.reason] += 1
         drafting = float(planned > 0)
@@ -128,6 +134,9 @@ class Ledger:
             _smooth(self._expected, choice.emitted, emitted)
         if choice.seconds is not None:
             _smooth(self._took, choice.seconds, seconds)
+        share = choice.plain / choice.seconds if choice.seconds and choice.plain else 1.0
+        self._drafting.add(emitted, outcome.cycle)
+        self._without.add(len(outcome.parts), seconds * min(1.0, share))
 
     def ended(self, generation: Generation, reason: str, now: float) -> None:
         """A choice is over; only those that were answered to their end tell of times."""
@@ -178,7 +187,8 @@ class Ledger:
                 "drafts": one(self._accepted.total()),
                 "draft_tokens": one(self._drafted),
                 "accepted_tokens": one(sum(a * rounds for a, rounds in self._accepted.items())),
-                "accepted_at": self._accepted_at(),
+                "drafted_at": self._reached(self._windows),
+                "accepted_at": self._reached(self._accepted),
                 "emitted_tokens": one(self._emitted),
                 "cut_tokens": one(self._cut),
                 "lossy_tokens": {self._lossy: self._emitted} if self._lossy else {},
@@ -207,6 +217,7 @@ class Ledger:
                 "step_emitted": dict(self._expected),
                 "step_time": dict(self._took),
                 "calibration_error": dict(errors),
+                "decoding_rate": {"drafts": self._drafting.rate, "plain": self._without.rate},
                 "running": level(len(scheduler.running)),
                 "waiting": level(len(scheduler.waiting)),
                 "pages": level(pool.pages),
@@ -234,13 +245,13 @@ class Ledger:
             },
         )
 
-    def _accepted_at(self) -> dict[str, int]:
-        """For each position of a window, in how many rounds the draft there was accepted."""
-        length = max(self._draft_length, *self._accepted, 0)
+    def _reached(self, rounds: Counter[int]) -> dict[str, int]:
+        """For each position of a window, in how many of these rounds (by length) it was reached."""
+        length = max(self._draft_length, *self._windows, 0)
         reached = 0
         counts = {}
         for position in range(length, 0, -1):
-            reached += self._accepted[position]
+            reached += rounds[position]
             counts[str(position - 1)] = reached
         return dict(reversed(counts.items()))
 
@@ -248,4 +259,4 @@ class Ledger:
 def _smooth(values: dict[str, float], predicted: float, actual: float) -> None:
     """Over the last fifty steps or so."""
     for name, value in (("predicted", predicted), ("actual", actual)):
-        values[name] += 0.02 * (value - values[name]) if values[name] else value
+        values[name] += NEWEST * (value - values[name]) if values[name] else value

@@ -1,7 +1,7 @@
 """From a configuration to a target that computes, warmed up."""
 
 import logging
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -17,7 +17,9 @@ from engine.weights import fingerprint
 from verifier.config import VerifierConfig
 from verifier.fitting import allotment
 from verifier.reading import FeatureRows, capture, projection
-from verifier.worker import Target
+
+if TYPE_CHECKING:
+    from engine.graphs import GraphedEngine
 
 log = logging.getLogger("verifier")
 
@@ -28,7 +30,7 @@ class Loaded(NamedTuple):
     `engine` runs its forwards; `target` has the memory. Forwards are padded to `buckets`, if there are any.
     """
 
-    engine: Target
+    engine: "PacedEngine | GraphedEngine | Engine"
     target: Engine
     model: ModelConfig
     pages: int
@@ -89,7 +91,7 @@ def captured(config: VerifierConfig) -> Buckets | None:
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
 
 
-def _graphed(config: VerifierConfig, target: Engine, sizes: Buckets) -> Target:
+def _graphed(config: VerifierConfig, target: Engine, sizes: Buckets) -> "GraphedEngine":
     from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
 
     graphed = GraphedEngine(target, sizes, config.scheduler.max_running, CudaRecorder())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from protocol.endpoint import Endpoint
+from protocol.logs import log_event
 from protocol.loop import Dialled, Reporter, log_links, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 from protocol.spans import TakeSpans, no_tracer
@@ -107,5 +108,7 @@ class VerifierNode:
             self._keeper.turn(now)
         if self.core.record.spans:
             self._tracer(self.core.record.spans.take())
+        while self.core.record.endings:
+            log_event(log, "choice over", **self.core.record.endings.popleft()._asdict())
         if self._summaries.due(now) and (line := self._summaries.take(self.core.facts(), now)):
             log.info("%s", line)

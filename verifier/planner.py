@@ -67,11 +67,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Why the lengths are what they are; what the planner expects of the step, where it expects something."""
+    """Why the lengths are what they are; what the planner expects of the step, where it expects something.
+
+    `plain` is what it expects the same step to take without drafts, in seconds as `seconds` is.
+    """
 
     reason: str = "set"
     emitted: float | None = None
     seconds: float | None = None
+    plain: float | None = None
 
 
 REASONS: Final = ("set", "probe", "rest", "waste", "worth")

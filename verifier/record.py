@@ -3,18 +3,21 @@
 The core tells it of everything that happens to choices; a request that is not traced costs one comparison a round.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kvtransfer.leases import Lease
 from protocol import attributes
-from protocol.spans import Context, Place, Recorder, Span, Value
+from protocol.spans import Context, Place, Recorder, Span, Value, trace_number
 from verifier.generation import Generation
 from verifier.ledger import Ledger
 from verifier.step import Round, Step
 
 MOST_LINKS: Final = 32
 """Requests of a step that its span is linked with; a larger batch says its size all the same."""
+MOST_ENDINGS: Final = 1024
+"""Endings that are kept for whoever logs them."""
 
 
 class _Leader(NamedTuple):
@@ -25,12 +28,29 @@ class _Leader(NamedTuple):
     below: str
 
 
+class Ended(NamedTuple):
+    """A choice that is over, for the log. `request` is what its front door calls it, `number` what drafters do."""
+
+    request: int
+    choice: int
+    number: int
+    reason: str
+    prompt: int
+    tokens: int
+    rounds: int
+    drafted: int
+    accepted: int
+    seconds: float
+    trace: str
+
+
 class Record:
-    """The ledger, and spans that nobody has taken yet."""
+    """The ledger, and spans and endings that nobody has taken yet."""
 
     def __init__(self, draft_length: int, lossy: str = "") -> None:
         self.ledger = Ledger(draft_length, lossy)
         self.spans = Recorder()
+        self.endings: deque[Ended] = deque(maxlen=MOST_ENDINGS)
         self._leader: _Leader | None = None
         self._others: list[tuple[Context, Place]] = []  # the other traced choices of this step
         self._steps = 0  # that were traced
@@ -101,6 +121,7 @@ class Record:
     def ended(self, generation: Generation, reason: str, now: float) -> None:
         """Nothing more comes of a choice."""
         self.ledger.ended(generation, reason, now)
+        self.endings.append(_ending(generation, reason, now))
         if generation.context is None:
             return
         if generation.admitted is None:
@@ -143,6 +164,7 @@ class Record:
         }
         if part.plain:
             about[attributes.PLAIN_REASON] = part.plain
+            generation.happened(part.now, attributes.PLAIN_ROUND, {attributes.REASON: part.plain})
         if generation.binding is not None:
             about[attributes.DRAFTER] = generation.binding.drafter.node_id
             about[attributes.EPOCH] = generation.binding.epoch
@@ -182,9 +204,26 @@ class Record:
                 parent="" if last else attributes.CHOICE,
                 key=name,
                 last=last,
+                events=generation.happenings if last else (),
             )
         )
 
     @property
     def _step_key(self) -> str:
         return f"{attributes.STEP} {self._steps}"
+
+
+def _ending(generation: Generation, reason: str, now: float) -> Ended:
+    return Ended(
+        request=generation.submit.request,
+        choice=generation.choice,
+        number=generation.id,
+        reason=reason,
+        prompt=len(generation.submit.tokens),
+        tokens=len(generation.output.tokens),
+        rounds=generation.rounds,
+        drafted=generation.drafted,
+        accepted=generation.accepted,
+        seconds=round(now - generation.arrived, 6),
+        trace=trace_number(generation.context),
+    )

@@ -8,7 +8,7 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.commands.output import FAILED, complain, out, say
+from orchestrator.commands.output import FAILED, complain, data, out, say
 from protocol.errors import LocalError
 from protocol.keys import ALLOWED, OWN, KeyRing, default_folder, read_public
 
@@ -38,10 +38,13 @@ def allow(name: str, key: str, folder: Path | None) -> int:
     return _with(folder, run)
 
 
-def listed(folder: Path | None) -> int:
+def listed(folder: Path | None, *, as_json: bool) -> int:
     """A table of the keys that are let in."""
 
     def run(ring: KeyRing) -> None:
+        if as_json:
+            data([{"name": name, "key": key.decode()} for key, name in ring.allowed().items()])
+            return
         table = Table("name", "public key")
         for key, name in ring.allowed().items():
             table.add_row(name, Text(key.decode()), style="bold" if name == OWN else None)

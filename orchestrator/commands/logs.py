@@ -13,7 +13,10 @@ from orchestrator.commands.output import NONE_RUNS, complain
 from orchestrator.commands.services import NoServiceError, chosen, ended
 from protocol.rundir import ServiceState, cache_folder, running
 
-STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
+STAMP: Final = re.compile(r'(?:\{"time": ")?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3})')
+"""At the beginning of a line, as text or as JSON."""
+OBJECT: Final = '{"time": '
+"""How lines begin that say themselves whose they are: programs read them."""
 GLANCE: Final = 0.2
 """Seconds between two looks at files that others write."""
 
@@ -52,7 +55,7 @@ def entries(node: str, lines: Iterable[str]) -> Iterator[Entry]:
         if found := STAMP.match(line):
             if held:
                 yield Entry(stamp, node, "\n".join(held))
-            stamp, held = found.group(), []
+            stamp, held = found[1], []
         held.append(line)
     if held:
         yield Entry(stamp, node, "\n".join(held))
@@ -115,5 +118,6 @@ def _follow(service: ServiceState, tails: Sequence[_Tail], width: int) -> None:
 def _print(found: Iterable[Entry], width: int) -> None:
     for entry in found:
         for line in entry.text.split("\n"):
-            sys.stdout.write(f"{entry.node:<{width}}  {line}\n")
+            whose = "" if line.startswith(OBJECT) else f"{entry.node:<{width}}  "
+            sys.stdout.write(f"{whose}{line}\n")
     sys.stdout.flush()

@@ -1,11 +1,14 @@
 """`orchestrator models`: what there is, and fetching it ahead of time."""
 
-from orchestrator.commands.output import out, progress
+from orchestrator.commands.output import data, out, progress
 from orchestrator.models import MODELS, NamedModel, find, resolve
 
 
-def listed() -> None:
+def listed(*, as_json: bool) -> None:
     """What every name means, and whether it is here."""
+    if as_json:
+        data([{"name": model.name, **_facts(model)} for model in MODELS.values()])
+        return
     for model in MODELS.values():
         out.print(model.name, style="bold", markup=False)
         for name, text in _facts(model).items():

@@ -18,18 +18,24 @@ from protocol.rundir import NodeState, ServiceState
 PATIENCE: Final = 5.0
 """Seconds that the front door may take to tell its numbers."""
 HEADS: Final = (
-    "node", "role", "process", "threads", "state", "runs", "round trip", "acceptance", "address",
+    "node", "role", "process", "device", "threads", "model", "state", "runs", "round trip", "acceptance", "heard of",
+    "address",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is told of one node: `runs` is its method or the beginning of its weights' name."""
+    """What is told of one node: `runs` is its method or the beginning of its weights' name.
+
+    `heard` is how many seconds ago it last said something; None: it is the one that tells, or was never heard.
+    """
 
     runs: str = ""
     round_trip: float | None = None
     drafted: int = 0
     accepted: int = 0
+    device: str = ""
+    heard: float | None = None
 
     @property
     def acceptance(self) -> float | None:
@@ -43,6 +49,7 @@ class _Gathered:
 
     runs: dict[str, str] = field(default_factory=dict)
     trips: list[float] = field(default_factory=list)
+    heard: float | None = None
     drafted: int = 0
     accepted: int = 0
 
@@ -92,8 +99,10 @@ def numbers(page: str) -> Mapping[str, Numbers]:
         whose = labels.get("drafter") or labels.get("peer") or labels.get("node", "")
         one = found.setdefault(whose, _Gathered())
         match name:
-            case "method" | "weights":
+            case "method" | "weights" | "device":
                 one.runs[name] = labels[name]
+            case "report_age_seconds":
+                one.heard = value if one.heard is None else min(one.heard, value)
             case "round_trip_seconds":
                 one.trips.append(value)
             case "drafted_tokens_total" | "accepted_tokens_total":
@@ -108,6 +117,8 @@ def numbers(page: str) -> Mapping[str, Numbers]:
             min(one.trips, default=None),
             one.drafted,
             one.accepted,
+            one.runs.get("device", ""),
+            one.heard,
         )
         for name, one in found.items()
     }
@@ -129,6 +140,7 @@ def described(service: ServiceState, told: Mapping[str, Numbers]) -> Mapping[str
             "role": node.role,
             "pid": node.pid or None,
             "threads": node.threads,
+            "model": node.model or None,
             "state": node.state,
             "reason": node.text or None,
             "address": node.address or None,
@@ -152,8 +164,10 @@ def described(service: ServiceState, told: Mapping[str, Numbers]) -> Mapping[str
 def _row(node: NodeState, told: Numbers) -> tuple[str, ...]:
     trip = "" if told.round_trip is None else f"{told.round_trip * 1000:.2f} ms"
     rate = "" if told.acceptance is None else f"{told.acceptance:.0%} of {told.drafted}"
+    heard = "" if told.heard is None else f"{told.heard:.1f} s ago"
     process = str(node.pid or "")
     threads = str(node.threads)
     return (
-        node.name, node.role, process, threads, node.state, told.runs, trip, rate, node.address,
+        node.name, node.role, process, told.device, threads, node.model, node.state, told.runs, trip, rate, heard,
+        node.address,
     )  # fmt: skip

@@ -1,14 +1,15 @@
 """`orchestrator trace`: one request as a waterfall, from spans that a service keeps here or a collector wrote."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from orchestrator.commands.output import FAILED, complain, data, out, say
 from orchestrator.commands.services import chosen
-from orchestrator.traces.drawing import html, lines, svg
-from orchestrator.traces.reading import Seen, SpanFileError, spans, traces, whole
+from orchestrator.traces.drawing import lines
+from orchestrator.traces.files import picked, read
+from orchestrator.traces.picture import html, svg
+from orchestrator.traces.reading import SpanFileError, traces
 from orchestrator.traces.waterfall import Waterfall, waterfall
 from protocol.rundir import cache_folder, running
 
@@ -28,15 +29,15 @@ def trace(
     """Show the trace that `number` begins, else the last whole one; `pictures` are files for SVG and HTML."""
     try:
         place = source or _kept(service)
-        found = traces(_read(place))
+        found = traces(read(place))
     except (OSError, SpanFileError) as error:
         complain(f"{error}.")
         return FAILED
-    picked = _picked(found, number)
-    if picked is None:
+    spans = picked(found, number)
+    if spans is None:
         complain(f"There is no trace{f' {number}' if number else ''} in {place}.")
         return FAILED
-    drawn = waterfall(picked)
+    drawn = waterfall(spans)
     for file, draw in zip(pictures, (svg, html), strict=True):
         if file is not None:
             file.write_text(draw(drawn), encoding="utf-8")
@@ -61,21 +62,6 @@ def _kept(service: str | None) -> Path:
             f"{state.name} keeps no spans here: start it with `up --trace`, or name a file of spans"
         )
     return Path(state.traces)
-
-
-def _read(place: Path) -> Iterable[Seen]:
-    files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
-    for file in files:
-        try:
-            yield from spans(file.read_text(encoding="utf-8").splitlines())
-        except (UnicodeDecodeError, SpanFileError, LookupError, TypeError, ValueError) as error:
-            raise SpanFileError(f"{file} holds no spans: {error}") from error
-
-
-def _picked(found: dict[str, list[Seen]], number: str) -> list[Seen] | None:
-    hit = [each for trace, each in found.items() if trace.startswith(number)]
-    complete = [each for each in hit if whole(each)]
-    return (complete or hit)[-1] if hit else None
 
 
 def _show(drawn: Waterfall) -> None:

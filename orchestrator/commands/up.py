@@ -61,6 +61,11 @@ def stop_on_signals(service: Service) -> list[int]:
     return came
 
 
+def _watch(url: str, config: Config) -> str:
+    page = f"{url}/dashboard, or " if config.front.dashboard else ""
+    return f"{page}orchestrator status"
+
+
 def _box(url: str, config: Config, *, detached: bool) -> None:
     """Rules above and below but no sides: what stands between them can be copied."""
     url = reachable(url)
@@ -70,7 +75,7 @@ def _box(url: str, config: Config, *, detached: bool) -> None:
     lines = {
         "endpoint": f"{url}/v1",
         "try": f"curl {url}/v1/chat/completions {key}-d {shlex.quote(body)}",
-        "watch": "orchestrator status",
+        "watch": _watch(url, config),
         "stop": "orchestrator down" if detached else "Ctrl-C (drains; twice ends at once)",
     }
     out.rule("draftmesh is up")

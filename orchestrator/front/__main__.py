@@ -97,6 +97,10 @@ async def serve(
         fail(str(error))
     failed = threading.Event()
 
+    def over() -> None:
+        watch.feed.close()  # a page that is open must not hold up the end
+        api.should_exit = True
+
     def mesh() -> None:
         failure = Failure(503, "the service is stopping", code="stopping")
         try:
@@ -108,7 +112,7 @@ async def serve(
         finally:
             node.close(failure)
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(setattr, api, "should_exit", True)
+                loop.call_soon_threadsafe(over)
 
     if config.verifiers:
         control.put(Peers(config.verifiers))

@@ -15,7 +15,7 @@ from orchestrator import __version__
 from orchestrator.front.desk import Desk, Order, RequestT
 from orchestrator.front.errors import ApiError
 from orchestrator.front.generation import ClientGoneError
-from orchestrator.front.keys import METRICS, OPEN, KeyGuard
+from orchestrator.front.keys import DASHBOARD, NUMBERS, OPEN, KeyGuard
 from orchestrator.front.openapi import document
 from orchestrator.front.parsing import body, plain
 from orchestrator.front.schema import ChatRequest, CompletionRequest, Request
@@ -82,8 +82,9 @@ class _Service:
     def guard(self, app: FastAPI) -> None:
         """Ask for keys and count what is asked with them, if that is configured."""
         if self._desk.keys.counts:
-            own = {METRICS} if self._desk.config.metrics_without_key else set()
-            app.add_middleware(KeyGuard, keys=self._desk.keys, open_paths=OPEN | own)
+            own = NUMBERS if self._desk.config.metrics_without_key else frozenset[str]()
+            page = {DASHBOARD}  # it holds no data, and asks for the key
+            app.add_middleware(KeyGuard, keys=self._desk.keys, open_paths=OPEN | own | page)
 
     async def _read(self, http: HttpRequest, kind: type[RequestT]) -> RequestT:
         return self._desk.read(kind, plain(await body(http, self._desk.config.max_body)))

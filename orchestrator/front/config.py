@@ -58,8 +58,10 @@ class FrontConfig(BaseModel):
     )
     metrics_open: bool = Field(True, description="whether the port of the API answers /metrics")
     metrics_without_key: bool = Field(
-        False, description="whether /metrics on the port of the API needs no key where others do"
+        False,
+        description="whether /metrics and what the dashboard shows need no key where all else does",
     )
+    dashboard: bool = Field(True, description="whether the port of the API has a /dashboard")
     metrics_port: int | None = Field(
         None, ge=0, le=65535, description="a port of its own for /metrics; 0 lets the system pick"
     )

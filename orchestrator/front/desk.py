@@ -162,10 +162,11 @@ class Desk:
         status: Status,
         gone: Gone | None,
     ) -> Order:
-        queries = self._queries(kind, request, prompts, status)
+        number = uuid.uuid4().hex
+        queries = self._queries(kind, request, prompts, status, kind.prefix + number)
         about = About(
             model=self.config.name,
-            number=uuid.uuid4().hex,
+            number=number,
             created=int(time.time()),
             level=self.config.per_request_spec_decode_metrics,
             draft_length=status.draft_length,
@@ -175,7 +176,12 @@ class Desk:
         return Order(Generation(self._door, queries, gone), answer, names)
 
     def _queries(
-        self, kind: Kind, request: Request, prompts: Sequence[Prompt], status: Status
+        self,
+        kind: Kind,
+        request: Request,
+        prompts: Sequence[Prompt],
+        status: Status,
+        name: str,
     ) -> list[Query]:
         seed = self._draw() if request.seed is None else request.seed
         words = self._tokenizer.words(request.bad_words or ())
@@ -189,6 +195,7 @@ class Desk:
                 seed=seed,
                 bad_words=words,
                 grammar=grammar,
+                name=name,
             )
             for each in prompts
         ]

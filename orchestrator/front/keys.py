@@ -15,6 +15,11 @@ from orchestrator.front.metering import Meter, Quota
 
 OPEN: Final = frozenset({"/health", "/ready"})
 METRICS: Final = "/metrics"
+DASHBOARD: Final = "/dashboard"
+EVENTS: Final = "/dashboard/events"
+TRACE: Final = "/dashboard/trace"
+NUMBERS: Final = frozenset({METRICS, EVENTS, TRACE})
+"""Where numbers are told, which may need no key where all else does."""
 _WHY: Final = {
     "rate": "too many requests a second with this key",
     "concurrent": "too many requests at once with this key",

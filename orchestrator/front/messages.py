@@ -1,6 +1,6 @@
 """What the HTTP side asks of the mesh side, and what it hears back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.messages import (
     Done,
@@ -26,6 +26,8 @@ class Query:
     prompt_logprobs: int | None = None
     grammar: Grammar | None = None
     trace: str = ""
+    name: str = field(default="", compare=False)
+    """What its answer is called: nothing that is asked."""
 
     def submit(self, ticket: int) -> Submit:
         """As a verifier hears it."""

@@ -152,7 +152,7 @@ class FrontNode:
         self._refuse_wishes()
 
     def _handle(self, events: Sequence[Event]) -> None:
-        self._reports.handle(events)
+        self._reports.handle(events, self._clock())
         for event in events:
             self._pending += self._core.handle(event)
 
@@ -163,7 +163,7 @@ class FrontNode:
         self._report_due = now + REPORT_EVERY / 2
         self._report_number += 1
         me = self.endpoint.identity
-        own = together(facts(self._core), self.endpoint.facts())
+        own = together(facts(self._core, self._reports.ages(now)), self.endpoint.facts())
         report = Report(me.node_id, me.role, self._report_number, own)
         self._reported = (report, *self._reports.newest())
 

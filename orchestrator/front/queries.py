@@ -25,6 +25,7 @@ def query(
     seed: int,
     bad_words: Words = (),
     grammar: Grammar | None = None,
+    name: str = "",
 ) -> Query:
     """One prompt as a query; `field` is where the client wrote it.
 
@@ -34,10 +35,10 @@ def query(
         raise ApiError(
             400, "the prompt is empty: there is nothing to continue", field, "invalid_value"
         )
-    for name, ids in ((field, tokens), *_token_lists(request)):
+    for parameter, ids in ((field, tokens), *_token_lists(request)):
         if status.vocabulary and max(ids, default=0) >= status.vocabulary:
             text = f"token {max(ids)} is outside the vocabulary of {status.vocabulary}"
-            raise ApiError(400, text, name, "invalid_value")
+            raise ApiError(400, text, parameter, "invalid_value")
     return Query(
         tokens=tokens,
         ending=_ending(request, _budget(request, tokens, status, field)),
@@ -46,6 +47,7 @@ def query(
         logprobs=request.likeliest,
         prompt_logprobs=_prompt_logprobs(request),
         grammar=grammar,
+        name=name,
     )
 
 

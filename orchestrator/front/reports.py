@@ -4,7 +4,7 @@ A verifier says in one frame what it counted and what its drafters and prefill n
 tell of is listed once, by its newest report: that only ever grows until the node is a new process.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Member
@@ -20,8 +20,9 @@ class Reports:
     def __init__(self) -> None:
         self._verifiers: dict[int, str] = {}  # link: node id
         self._by_link: dict[int, list[Report]] = {}
+        self._news: dict[str, tuple[int, float]] = {}  # node id: number of its newest, when it came
 
-    def handle(self, events: Iterable[Event]) -> None:
+    def handle(self, events: Iterable[Event], now: float = 0.0) -> None:
         for event in events:
             match event:
                 case LinkUp(role="verifier"):
@@ -32,14 +33,18 @@ class Reports:
                 case Received() if event.link in self._verifiers:
                     for message in event.messages:
                         if isinstance(message, Report):
-                            self._take(event.link, message)
+                            self._take(event.link, message, now)
 
-    def _take(self, link: int, report: Report) -> None:
+    def _take(self, link: int, report: Report, now: float) -> None:
         """A verifier's own, or that of one that helps it, after it."""
         if report.role in HELPERS:
             self._by_link.setdefault(link, []).append(report)
         elif (report.role, report.node_id) == ("verifier", self._verifiers[link]):
             self._by_link[link] = [report]
+        else:
+            return
+        if self._news.get(report.node_id, (-1, 0.0))[0] != report.number:
+            self._news[report.node_id] = (report.number, now)
 
     def newest(self) -> list[Report]:
         """One report of each node."""
@@ -50,6 +55,12 @@ class Reports:
                 if name not in found or found[name].number < report.number:
                     found[name] = report
         return list(found.values())
+
+    def ages(self, now: float) -> Mapping[str, float]:
+        """For each node that is known, how long ago its newest report came. One that was passed on again is as old."""
+        known = {report.node_id for report in self.newest()}
+        self._news = {node: news for node, news in self._news.items() if node in known}
+        return {node: max(0.0, now - came) for node, (_, came) in self._news.items()}
 
 
 def drafters(reports: Iterable[Report]) -> Iterator[Member]:
@@ -70,13 +81,17 @@ def _only(labels: Iterable[str]) -> str:
     return next(iter(labels), "")
 
 
-def facts(core: FrontCore) -> Facts:
-    """What the front door itself counted."""
+def facts(core: FrontCore, ages: Mapping[str, float]) -> Facts:
+    """What the front door itself counted, and how old what it heard of others is."""
     status, counters = core.status(), core.counters
     return Facts(
         counters={
             "failed": under("failed_", counters),
             "messages_unexpected": one(counters["messages_unexpected"]),
         },
-        gauges={"in_flight": level(status.in_flight), "verifiers": level(status.verifiers)},
+        gauges={
+            "in_flight": level(status.in_flight),
+            "verifiers": level(status.verifiers),
+            "report_age": dict(ages),
+        },
     )

@@ -3,7 +3,7 @@
 `docs/api.md` is checked against these models: the descriptions are its text.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
@@ -51,6 +51,9 @@ class Request(BaseModel):
     """What both kinds of completion share. None is the default, as if it had not been said."""
 
     model_config = STRICT
+    scores_first: ClassVar[bool] = (
+        False  # whether a stream may begin with what is said of the prompt
+    )
 
     model: str | None = None
     """name of the model; none: the one that is served"""
@@ -115,7 +118,7 @@ class Request(BaseModel):
             raise ValueError("stream_options: only with stream")
         if self.best_of is not None and self.best_of != (self.n or 1):
             raise ValueError("best_of: only the value of n is supported")
-        if self.stream and self.prompt_logprobs is not None:
+        if self.stream and self.prompt_logprobs is not None and not self.scores_first:
             raise ValueError("prompt_logprobs: not with stream")
         formats = (self.response_format, self.regex, self.structured_outputs)
         if sum(each is not None for each in formats) > 1:
@@ -179,6 +182,12 @@ class CompletionRequest(Request):
     @property
     def echoes(self) -> bool:
         return bool(self.echo)
+
+
+class CallRequest(CompletionRequest):
+    """`draftmesh.v1.Inference.Generate`."""
+
+    scores_first: ClassVar[bool] = True
 
 
 class Part(BaseModel):

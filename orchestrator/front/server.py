@@ -30,6 +30,7 @@ def server(app: ASGIApp, certificate: Path | None = None, key: Path | None = Non
     return Server(
         uvicorn.Config(
             app,
+            log_config=None,  # its lines are written as ours are
             log_level="warning",
             lifespan="off",
             access_log=False,

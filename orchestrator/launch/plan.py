@@ -11,6 +11,7 @@ from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE, FrontConfig
 from orchestrator.launch.threads import LIGHT, Share, in_turn, shares
 from orchestrator.roles import HELPERS
+from protocol import logs
 from protocol.config import HealthConfig
 from verifier.config import DraftsConfig, VerifierConfig
 
@@ -79,7 +80,7 @@ def children(config: Config, target: Path, draft: Path | None, cores: int) -> li
     )
     secrets = {KEY_VARIABLE: config.front.api_key.get_secret_value()}
     return [
-        Child(front, "front", {**dealt["front"].environment, **secrets}),
+        Child(front, "front", _environment(config, dealt["front"], secrets)),
         *(
             _verifier(config, "verifier", number, target, dealt["verifier"])
             for number in range(config.verifiers)
@@ -112,7 +113,7 @@ def settled(config: Config, cores: int) -> Config:
     if config.overlap is not None:
         return config
     turns = in_turn(cores, config.verifiers, config.drafters, config.method, prefill=config.prefill)
-    return config.model_copy(update={"overlap": not turns})
+    return config.model_copy(update={"overlap": bool(config.seats()) or not turns})
 
 
 def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
@@ -155,9 +156,10 @@ def alone(
     share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
     if role == "drafter" and config.method not in LIGHT:
         child = drafter(whole, 0, target, draft, share["verifier"])
+    changed: dict[str, object] = {"node_id": place.name}
     if role == "prefill":
         child = _verifier(whole, role, 0, target, share["verifier"])
-    changed: dict[str, object] = {"node_id": place.name}
+        changed["health"] = config.verifier.health  # no verifier is beside it
     if place.bind and "bind" in type(child.config).model_fields:
         changed["bind"] = place.bind
     if role in DIALS:
@@ -187,7 +189,7 @@ def _verifier(config: Config, role: str, number: int, target: Path, share: Share
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return _seated(Child(part, role, share.environment), config, number)
+    return _seated(Child(part, role, _environment(config, share)), config, number)
 
 
 def _seated(child: Child, config: Config, number: int) -> Child:
@@ -230,7 +232,14 @@ def drafter(
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return _seated(Child(part, "drafter", share.environment), config, number)
+    return _seated(Child(part, "drafter", _environment(config, share)), config, number)
+
+
+def _environment(
+    config: Config, share: Share, secrets: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """What a process finds out from no file and no argument."""
+    return {**share.environment, logs.VARIABLE: config.log_format, **(secrets or {})}
 
 
 def _beside(health: HealthConfig, number: int) -> HealthConfig:

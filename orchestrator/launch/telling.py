@@ -7,6 +7,7 @@ from typing import Final
 
 from orchestrator.front.config import FrontConfig
 from orchestrator.launch.member import Guest, Member
+from orchestrator.launch.plan import Child
 from protocol.rundir import NodeState
 from protocol.spans import KEPT
 
@@ -36,7 +37,14 @@ def _member(member: Member) -> NodeState:
         text=member.reason,
         threads=getattr(child.config, "threads", 1),
         health=member.health,
+        model=_model(child),
     )
+
+
+def _model(child: Child) -> str:
+    """The last part of its folder: a hub's snapshot has a number there, so what is called by a name has that."""
+    folder = None if child.role == "front" else child.config.model
+    return folder.name if folder else ""
 
 
 def metrics_page(front: FrontConfig, members: Iterable[Member]) -> str:

@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
 import httpx
 import openai
 import psutil
 import pytest
 import yaml
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tests.e2e.service import Service, until, up
 from tests.exact.oracle import greedy
@@ -163,24 +166,13 @@ def _in_flight(service: Service) -> int:
     return count
 
 
-def test_interrupt_ends_everything(target: tuple[Path, Any], tmp_path: Path) -> None:
-    with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
-        pids = service.pids
-        port = httpx.URL(service.url).port
-        service.interrupt()
-        assert service.process.wait(30) == 0
-    assert not any(psutil.pid_exists(pid) for pid in pids.values())
-    assert port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-
-
-def test_a_drain_ends_streams_and_begins_none(target: tuple[Path, Any], tmp_path: Path) -> None:
+def test_a_drain_ends_streams_begins_none_and_leaves_nothing(
+    target: tuple[Path, Any], tmp_path: Path
+) -> None:
     patient = {part: {"drain_seconds": 90.0} for part in ("front", "verifier", "drafter")}
     (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(patient))
     with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
-        url = service.url
+        url, pids = service.url, service.pids
         running = stream(service, 900)
         tokens = token_ids([next(running)])
         service.interrupt()
@@ -191,8 +183,15 @@ def test_a_drain_ends_streams_and_begins_none(target: tuple[Path, Any], tmp_path
         tokens += token_ids(running)
         assert tokens == right(target, 900)
         assert service.process.wait(90) == 0
+    assert not any(psutil.pid_exists(pid) for pid in pids.values())
+    port = httpx.URL(url).port
+    assert port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
 
 
+@pytest.mark.full  # what it starts is that of tests/orchestrator/test_local_service.py
 def test_a_parent_that_dies_takes_its_children_along(
     target: tuple[Path, Any], tmp_path: Path
 ) -> None:
@@ -205,3 +204,24 @@ def test_a_parent_that_dies_takes_its_children_along(
             "all children are gone",
             20.0,
         )
+
+
+@pytest.mark.full
+def test_a_verifier_that_is_told_to_drain_says_so_first_and_finishes_what_it_has(
+    target: tuple[Path, Any], tmp_path: Path
+) -> None:
+    patient = {"verifier": {"drain_seconds": 90.0, "health": {"port": 0}}}
+    (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(patient))
+    with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
+        verifier = service.node("verifier-0")
+        with grpc.insecure_channel(verifier.health) as channel:
+            watched = HealthStub(channel).Watch(HealthCheckRequest(service="verifier"), timeout=90)
+            assert next(watched).status == HealthCheckResponse.SERVING
+            running = stream(service, 900)
+            tokens = token_ids([next(running)])
+            os.kill(verifier.pid, signal.SIGTERM)
+            assert next(watched).status == HealthCheckResponse.NOT_SERVING
+            until(lambda: not service.ready(), "the front door heard of it", 10.0)
+            tokens += token_ids(running)
+            assert tokens == right(target, 900)
+        until(lambda: service.node("verifier-0").pid not in {0, verifier.pid}, "another one")

@@ -9,32 +9,21 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 from typing import Final
 
-from protocol.rundir import cache_folder
+from tests.interop.apart import environment, folder
 from tests.models import write_byte_llama
 from tests.orchestrator.live import LiveFront
 
 CLIENT: Final = "openai>=1.40,<2"
-FOLDER: Final = Path(os.environ.get("OPENAI_1X_FOLDER", cache_folder() / "interop" / "openai-1"))
+FOLDER: Final = Path(os.environ.get("OPENAI_1X_FOLDER", folder("openai-1")))
 TOUR: Final = Path(__file__).with_name("openai_tour.py")
-
-
-def environment(folder: Path) -> Path:
-    """The interpreter of an environment that has the old client."""
-    python = folder / "bin" / "python"
-    if not (folder / "ready").is_file():
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", CLIENT], check=True)
-        (folder / "ready").touch()
-    return python
 
 
 def main() -> None:
     """Make the environment, start a front door, go on the tour."""
-    python = environment(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    python = environment(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER, CLIENT)
     if len(sys.argv) > 2:
         subprocess.run([python, TOUR, sys.argv[2]], check=True)
         return

@@ -1,7 +1,7 @@
 """The same requests over HTTP and gRPC: the same text, the same usage, the same errors; and what gRPC alone has."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from orchestrator.rpc.draftmesh_pb2 import (
     GetServerInfoRequest,
 )
 from orchestrator.rpc.draftmesh_pb2_grpc import InferenceStub
-from protocol.messages import Emit
+from protocol.messages import AnyMessage, Done, Emit, Submit
 from tests.orchestrator.fakes import echo
 from tests.orchestrator.http_app import READY, FakeDoor, Http, error, events
 from tests.orchestrator.rpc_app import (
@@ -34,7 +34,7 @@ from tests.orchestrator.rpc_app import (
 )
 from tests.orchestrator.rpc_code import PLACE, ROOT, made
 
-UNARY = ("best_of", "prompt_logprobs", "stream", "stream_options", "user")
+UNARY = ("best_of", "stream", "stream_options", "user")
 """HTTP parameters that calls do not have: they say how HTTP answers, or nothing."""
 
 GOOD: list[dict[str, Any]] = [
@@ -178,6 +178,29 @@ def test_an_error_in_mid_stream_ends_the_call(tiny: Path) -> None:
         return heard
 
     assert asked(http, go) == ["<76><73>"]
+
+
+def test_what_a_prompt_is_worth_comes_first_and_is_what_http_tells(tiny: Path) -> None:
+    """Over HTTP it is not streamed; a call's stream begins with it."""
+    http = Http(tiny, FakeDoor())
+    body: dict[str, Any] = {"prompt": "hello", "prompt_logprobs": 2, "n": 2}
+    whole = http.complete(**body).json()["choices"]
+    pieces = asked(http, lambda stub: generated(stub, call(**body)))
+    for choice in whole:
+        first, *others = [p.choice for p in pieces if p.choice.index == choice["index"]]
+        assert not any(each.prompt_logprobs for each in others)
+        nothing_yet, *rest = first.prompt_logprobs
+        assert (choice["prompt_logprobs"][0], len(nothing_yet.tokens)) == (None, 0)
+        for told, entry in zip(choice["prompt_logprobs"][1:], rest, strict=True):
+            assert told == {
+                str(each.id): {
+                    "logprob": each.logprob,
+                    "rank": each.rank if each.HasField("rank") else None,
+                    "decoded_token": each.token,
+                }
+                for each in entry.tokens
+            }
+    assert refused(http, call("a", prompt_logprobs=21))[1] == "prompt_logprobs"
 
 
 def test_calls_have_every_parameter_but_those_that_say_how_http_answers() -> None:
@@ -384,6 +407,27 @@ def test_a_message_that_is_too_large_is_not_read(tiny: Path) -> None:
     assert http.door.queries == []
 
 
+def test_messages_just_over_the_usual_limit_of_4_mib_pass_both_ways(tiny: Path) -> None:
+    """What comes in is read, and refused for what it asks; what goes out arrives where the client takes it."""
+    long = "a" * ((4 << 20) + 1)
+    http = Http(tiny, FakeDoor(), max_body=8 << 20)
+    assert refused(http, call(long))[:2] == (400, "prompt")
+
+    def answer(submit: Submit) -> Iterable[AnyMessage | Failure]:
+        yield Emit(submit.request, 0, (1,), long, drafted=(False,))
+        yield Done(submit.request, 0, "length", len(submit.tokens), 1)
+
+    async def go() -> str:
+        taken = (("grpc.max_receive_message_length", 8 << 20),)
+        async with (
+            served(Http(tiny, FakeDoor(answer)).desk) as server,
+            grpc.aio.insecure_channel(server.address, options=taken) as channel,
+        ):
+            return from_grpc(await generated(InferenceStub(channel), call("a"))).texts[0]
+
+    assert asyncio.run(go()) == long
+
+
 def test_a_port_that_is_taken_is_an_error(http: Http) -> None:
     async def go() -> None:
         async with served(http.desk) as server:
@@ -393,3 +437,36 @@ def test_a_port_that_is_taken_is_an_error(http: Http) -> None:
                 RpcServer(http.desk, server.port)
 
     asyncio.run(go())
+
+
+IDLE = (
+    ("grpc.keepalive_time_ms", 6_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+
+@pytest.mark.full
+def test_a_link_that_nobody_uses_is_kept_by_pings_that_others_would_forbid(http: Http) -> None:
+    """A server with gRPC's own limits hangs up on the same client: it pings too often for those."""
+
+    async def hung_up(address: str) -> bool:
+        async with grpc.aio.insecure_channel(address, options=IDLE) as channel:
+            await asyncio.wait_for(channel.channel_ready(), 10)
+            ready = grpc.ChannelConnectivity.READY
+            try:
+                await asyncio.wait_for(channel.wait_for_state_change(ready), 40)
+            except TimeoutError:
+                return False
+            return True
+
+    async def go() -> tuple[bool, bool]:
+        strict = grpc.aio.server()
+        port = strict.add_insecure_port("127.0.0.1:0")
+        await strict.start()
+        async with served(http.desk) as ours:
+            found = await asyncio.gather(hung_up(ours.address), hung_up(f"127.0.0.1:{port}"))
+        await strict.stop(0)
+        return found
+
+    assert asyncio.run(go()) == (False, True)

@@ -7,7 +7,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.interop.openai_1x import FOLDER, TOUR, environment
+from tests.interop.apart import environment
+from tests.interop.openai_1x import CLIENT, FOLDER, TOUR
 from tests.interop.openai_tour import Tour
 from tests.orchestrator.fakes import echo
 from tests.orchestrator.live import LiveFront
@@ -38,7 +39,7 @@ def test_the_tour(front: LiveFront, step: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_the_tour_with_an_old_client(front: LiveFront) -> None:
-    command = [str(environment(FOLDER)), str(TOUR), front.url]
+    command = [str(environment(FOLDER, CLIENT)), str(TOUR), front.url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("openai 1.")

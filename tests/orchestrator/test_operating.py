@@ -100,6 +100,15 @@ def test_logs_are_those_of_the_nodes_that_were_asked_for(service: LocalService) 
     assert "There is no log of 'nobody'; there is drafter-0, drafter-9, front-0" in text
 
 
+def test_lines_of_json_are_put_in_order_and_left_as_they_are(service: LocalService) -> None:
+    for node, second in (("drafter-8", 3), ("drafter-9", 2)):
+        line = f'{{"time": "2026-01-02T10:00:0{second}.000Z", "node": "{node}"}}\n'
+        (service.logs / f"{node}.log").write_text(line)
+    code, text = run("logs", "drafter-8", "drafter-9", "--service", service.name)
+    assert code == 0
+    assert [json.loads(line)["node"] for line in text.splitlines()] == ["drafter-9", "drafter-8"]
+
+
 def test_who_follows_reads_to_the_end(tiny: Path) -> None:
     parent, name = _parent(tiny)
     command = [sys.executable, "-m", "orchestrator", "logs", "-f", "--service", name]
@@ -198,11 +207,15 @@ draftmesh_drafted_tokens_total{drafter="drafter-0",node="verifier-1",role="verif
 # TYPE draftmesh_accepted_tokens counter
 draftmesh_accepted_tokens_total{drafter="drafter-0",node="verifier-0",role="verifier"} 5.0
 draftmesh_accepted_tokens_total{drafter="drafter-0",node="verifier-1",role="verifier"} 0.0
+# TYPE draftmesh_device gauge
+draftmesh_device{device="cpu",node="drafter-0",role="drafter"} 1.0
+# TYPE draftmesh_report_age_seconds gauge
+draftmesh_report_age_seconds{node="front-0",peer="verifier-0",role="front"} 0.75
 """
     told = numbers(page)
-    assert told["drafter-0"] == Numbers("suffix", 0.002, 10, 5)
+    assert told["drafter-0"] == Numbers("suffix", 0.002, 10, 5, device="cpu")
     assert told["drafter-0"].acceptance == 0.5
-    assert told["verifier-0"] == Numbers("", None, 8, 5)
+    assert told["verifier-0"] == Numbers("", None, 8, 5, heard=0.75)
     assert told["verifier-1"].acceptance == 0.0
     assert Numbers().acceptance is None
 

@@ -7,11 +7,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from orchestrator.traces.drawing import html, lines, svg
+from orchestrator.traces.drawing import lines
+from orchestrator.traces.picture import html, svg
 from orchestrator.traces.reading import Seen, SpanFileError, spans, traces, whole
 from orchestrator.traces.waterfall import Waterfall, waterfall
-from protocol.span_files import LARGEST, FileExporter, folder_of
-from protocol.spans import Context, Span, traceparent
+from protocol.span_files import LARGEST, FileExporter
+from protocol.spans import Context, Span, folder_of, traceparent
 from protocol.tracing import Tracer, exporter
 from tests.orchestrator.test_cli import run
 
@@ -159,7 +160,7 @@ def test_a_picture_has_a_bar_for_every_span_in_its_place(drawn: Waterfall) -> No
     left, wide = float(whole.attrib["x"]), float(whole.attrib["width"])
     assert float(draft.attrib["x"]) == pytest.approx(left + 0.2 * wide, abs=0.2)
     assert float(draft.attrib["width"]) == pytest.approx(0.1 * wide, abs=0.2)
-    assert draft.attrib["fill"] != whole.attrib["fill"]
+    assert draft.attrib["class"] != whole.attrib["class"]
 
 
 def test_what_spans_say_cannot_become_markup() -> None:

@@ -455,7 +455,13 @@ def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
             "links_begun": {"": 1},
             "links_ended": {},
         },
-        {"links": {"": 1.0}, "round_trip_seconds": {}, "weights": {"w": 1.0}, "method": {}},
+        {
+            "links": {"": 1.0},
+            "round_trip_seconds": {},
+            "weights": {"w": 1.0},
+            "method": {},
+            "device": {},
+        },
     )
     for _ in range(4):
         world.turn(0.5)

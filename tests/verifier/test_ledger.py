@@ -1,5 +1,6 @@
 """What a verifier counts, told as stories; the target's next token is always the last one plus one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from tests import identities
 from tests.verifier.rig import END
 from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
 from verifier.config import PlannerConfig
+from verifier.planner import Candidate, Choice
 from verifier.planners.budget import Budget
+from verifier.planners.fixed import Fixed
 
 
 def count(rig: Rig, name: str) -> int:
@@ -56,6 +59,7 @@ def test_right_wrong_and_half_right_drafts_are_counted_by_position() -> None:
     rig.tail(7, 7, 80)
     rig.step()
     facts = rig.core.facts()
+    assert facts.counters["drafted_at"] == {"0": 3, "1": 2, "2": 2}
     assert facts.counters["accepted_at"] == {"0": 2, "1": 1, "2": 1}
     for name, value in {"drafts": 3, "draft_tokens": 7, "accepted_tokens": 4, "rounds": 4}.items():
         assert facts.counters[name] == {"": value}, name
@@ -81,6 +85,29 @@ def test_what_a_step_was_expected_to_bring_stands_beside_what_it_brought() -> No
     errors = rig.core.facts().gauges["calibration_error"]
     assert set(errors) == {"ngram before", "ngram after"}
     assert reasons(rig, "choices") == {"waste": 6, "worth": 1}
+
+
+class Knows(Fixed):
+    """A planner that knows what steps cost: with drafts twice as much as without."""
+
+    def lengths(self, candidates: Sequence[Candidate], budget: int, beside: int = 0) -> list[int]:
+        lengths = super().lengths(candidates, budget, beside)
+        self.choice = Choice("set", None, 0.02 if any(lengths) else 0.01, 0.01)
+        return lengths
+
+
+@pytest.mark.parametrize(("kind", "without"), [(Fixed, 100.0), (Knows, 133.3)])
+def test_the_pace_stands_beside_what_it_would_be_without_drafts(
+    kind: type[Fixed], without: float
+) -> None:
+    """Two steps of 10 ms with one round each: four tokens, then one. Half of the first is what drafts cost."""
+    rig = bound(planner=kind(PlannerConfig(draft_length=3, patience=0.0)))
+    rig.tail(1, 1, 5, 6, 7)
+    rig.step()
+    rig.step()
+    rates = rig.core.facts().gauges["decoding_rate"]
+    assert rates["drafts"] == pytest.approx(250.0, rel=0.02)
+    assert rates["plain"] == pytest.approx(without, rel=0.02)
 
 
 def test_what_lies_behind_the_end_is_cut_and_not_emitted() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from protocol import attributes
-from protocol.messages import Abort, Limits
+from protocol.messages import Abort, DraftTailStream, Heartbeat, Limits
 from protocol.spans import Context, Span, traceparent
-from tests.verifier.test_core import DRAFTER, FRONT, Rig
+from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
+from verifier.generation import MOST_HAPPENINGS
 
 OURS, OTHER = Context(0xA, 0xB), Context(0xC, 0xD)
 
@@ -201,3 +202,61 @@ def test_the_drafter_is_told_the_same_context() -> None:
     rig.step()
     [sync] = rig.says(DRAFTER)
     assert getattr(sync, "trace", None) == traceparent(OURS)
+
+
+def happened(span: Span) -> list[tuple[str, str]]:
+    """Events of a span, and the reason or the drafter that they name."""
+    return [
+        (
+            each.name,
+            str(each.attributes.get(attributes.REASON, each.attributes.get(attributes.DRAFTER))),
+        )
+        for each in span.events
+    ]
+
+
+def test_a_choice_tells_of_its_drafters_and_of_rounds_without_drafts() -> None:
+    """The first drafter drains, the second goes on; what the first still says is stale."""
+    rig = Rig(Limits(), Limits())
+    ask(rig, max_tokens=6)
+    rig.step()
+    rig.says(DRAFTER)
+    rig.hear(DRAFTER, Heartbeat("draining", 1))
+    rig.hear(DRAFTER, DraftTailStream(1, 1, 1, 1, (77,)))
+    rig.step()
+    rig.down(SECOND)
+    rig.run(10)
+    [choice] = named(told(rig), attributes.CHOICE)
+    found = happened(choice)
+    assert found[:6] == [
+        (attributes.BOUND, "drafter-10"),
+        (attributes.PLAIN_ROUND, "prefill"),
+        (attributes.LEFT, "draining"),
+        (attributes.STALE_DRAFTS, "other_epoch"),
+        (attributes.BOUND, "drafter-11"),
+        (attributes.PLAIN_ROUND, "late"),
+    ]
+    assert found[6] == (attributes.LEFT, "link")
+    assert {why for name, why in found[7:] if name == attributes.PLAIN_ROUND}
+    times = [each.at for each in choice.events]
+    assert times == sorted(times)
+    assert choice.start <= times[0] <= times[-1] <= choice.end
+
+
+def test_a_choice_tells_of_so_many_events_and_no_more() -> None:
+    rig = Rig(context=400, pages=200)
+    ask(rig, max_tokens=2 * MOST_HAPPENINGS, ignore_eos=True)
+    rig.run(3 * MOST_HAPPENINGS)
+    [choice] = named(told(rig), attributes.CHOICE)
+    assert len(choice.events) == MOST_HAPPENINGS
+
+
+def test_every_ending_is_there_for_the_log_traced_or_not() -> None:
+    rig = Rig(Limits())
+    ask(rig, 7, max_tokens=2)
+    rig.submit(8, max_tokens=3)
+    rig.run(8)
+    first, second = rig.core.record.endings
+    assert (first.request, first.choice, first.reason, first.tokens) == (7, 0, "length", 2)
+    assert (first.trace, second.trace) == (f"{OURS.trace:032x}", "")
+    assert (second.request, second.prompt, second.tokens) == (8, 3, 3)

@@ -88,14 +88,15 @@ class Budget(Steady):
         table = self.costs.table
         if not self._now.drafting or not self.most:
             seconds = table.cost(rows, rows + beside) if table else None
-            self.choice = Choice("probe" if self._now.trial else "rest", rows, seconds)
+            self.choice = Choice("probe" if self._now.trial else "rest", rows, seconds, seconds)
             return [0] * rows
         count = max(0, min(budget, rows * self.most)) + 1
         costs = self.costs.of(rows, rows + beside, count)
         best = admitted(self._survivals(candidates), costs, FAINT)
         worth = "worth" if any(best.lengths) else "waste"
         reason = "probe" if self._now.trial else worth
-        self.choice = Choice(reason, best.emitted, best.seconds if table else None)
+        expected = (best.seconds, float(costs[0])) if table else (None, None)
+        self.choice = Choice(reason, best.emitted, *expected)
         return best.lengths
 
     def _survivals(self, candidates: Sequence[Candidate]) -> Numbers:

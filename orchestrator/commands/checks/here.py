@@ -21,6 +21,7 @@ from orchestrator.launch.threads import LIGHT, usable_cores
 from protocol.errors import LocalError
 from protocol.keys import OWN, KeyRing
 from protocol.messages import PROTOCOL_VERSION
+from protocol.spans import folder_of
 
 PYTHONS: Final = SpecifierSet(">=3.11,<3.14")
 GIB: Final = 1 << 30
@@ -141,7 +142,7 @@ def keys(config: Config) -> Iterator[Finding]:
 def collector(config: Config) -> Iterator[Finding]:
     """Whether somebody listens where traces go."""
     url = config.otlp_traces_endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-    if not url:
+    if not url or folder_of(url) is not None:
         return
     place = urlsplit(url if "//" in url else f"//{url}")
     address = (place.hostname or "localhost", place.port or 4317)

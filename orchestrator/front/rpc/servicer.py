@@ -16,7 +16,7 @@ from orchestrator.front.metering import Meter
 from orchestrator.front.rpc.errors import refuse
 from orchestrator.front.rpc.reading import parameters
 from orchestrator.front.rpc.writing import message, model_info, server_info
-from orchestrator.front.schema import CompletionRequest
+from orchestrator.front.schema import CallRequest
 from orchestrator.front.stories import Story
 from orchestrator.rpc.draftmesh_pb2 import (
     AbortRequest,
@@ -84,7 +84,7 @@ class Inference:
     async def _generate(
         self, request: GenerateRequest, context: grpc.aio.ServicerContext, caller: Meter
     ) -> None:
-        checked = self._desk.read(CompletionRequest, parameters(request))
+        checked = self._desk.read(CallRequest, parameters(request))
         order = await self._desk.complete(checked, kind=CALL)
         names = [(id(caller), each) for each in (order.number, request.request_id) if each]
         if any(name in self._running for name in names):

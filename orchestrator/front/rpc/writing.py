@@ -10,6 +10,8 @@ from orchestrator.rpc.draftmesh_pb2 import (
     GetServerInfoResponse,
     Histogram,
     Node,
+    PromptToken,
+    RankedToken,
     Rounds,
     Speculation,
     TokenLogprob,
@@ -67,6 +69,21 @@ def _choice(entry: Json) -> Choice:
         drafted=entry.get("drafted", ()),
         prompt_token_ids=entry.get("prompt_token_ids", ()),
         rounds=None if rounds is None else Rounds(**rounds),
+        prompt_logprobs=[_prompt_token(each) for each in entry.get("prompt_logprobs") or ()],
+    )
+
+
+def _prompt_token(entry: Json | None) -> PromptToken:
+    return PromptToken(
+        tokens=[
+            RankedToken(
+                id=int(token),
+                token=said["decoded_token"],
+                logprob=said["logprob"],
+                rank=said["rank"],
+            )
+            for token, said in (entry or {}).items()
+        ]
     )
 
 

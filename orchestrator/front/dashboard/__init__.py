@@ -1,0 +1,1 @@
+"""`/dashboard`: a running service on one page, live. What it shows is made here; how it looks, by files beside."""
