@@ -7,10 +7,11 @@ READY  := $(VENV)/.ready
 # Tests keep to one thread a process: two processes with spinning barriers on two cores are several times slower.
 QUIET  := OMP_NUM_THREADS=1
 WORKERS ?= 2
+GPU_PYTHON ?= $(BIN)/python
 # Files stay together: their services are shared.
 PYTEST := $(QUIET) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: up test test-full check fmt sim bench peers interop browser clean
+.PHONY: up test test-full check fmt sim bench peers interop browser gpu clean
 
 up: $(READY) ## the whole service: one verifier, two drafters, one front door
 	$(BIN)/orchestrator up --drafters 2
@@ -21,11 +22,18 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+$(VENV)/.full: $(READY)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,nixl]'
+	touch $@
+
 test: $(READY) ## what must pass before a commit
 	$(PYTEST) -m "not full and not gpu and not browser"
 
-test-full: $(READY) ## everything, run before an issue is closed
+test-full: $(VENV)/.full ## everything, run before an issue is closed
 	$(PYTEST) -m "not gpu and not browser"
+
+gpu: ## what only a GPU can tell, with the python that has its torch: make gpu GPU_PYTHON=python3
+	$(GPU_PYTHON) -m tests.gpu
 
 check: $(READY) ## style, types, directions of imports
 	$(BIN)/ruff format --check .

@@ -40,10 +40,23 @@ PLAIN: Final = Kind()
 
 
 class Attend(Protocol):
-    """Attention of one layer whose new KV is already in its pages."""
+    """Attention of one layer, for the rows that it was prepared for."""
+
+    def store(
+        self,
+        qkv_TXD: "Tensor",
+        cos_T1D: "Tensor",
+        sin_T1D: "Tensor",
+        slots_T: "Tensor",
+        kv_PS2KD: "Tensor",
+    ) -> "Tensor":
+        """Turn queries and keys, put keys and values into their slots: the queries [T, A, D].
+
+        The heads of queries, keys and values lie side by side, and are changed in place.
+        """
 
     def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
-        """Attention of every row over its own positions, [T, A*D]."""
+        """Attention of every row over its own positions, [T, A*D]; its new KV is in its pages already."""
 
 
 class Backend(Protocol):
@@ -56,6 +69,26 @@ class Backend(Protocol):
         """
 
 
+Reached = Callable[[int], None]
+"""Told, while a forward runs, how many of its layers have their new KV in the pages."""
+
+
+class Telling:
+    """The same attention of one forward; `reached` hears of each layer behind its call."""
+
+    def __init__(self, attend: Attend, reached: Reached) -> None:
+        self.store = attend.store
+        self._attend = attend
+        self._reached = reached
+        self._layers = 0
+
+    def __call__(self, q_TAD: "Tensor", kv_PS2KD: "Tensor", kind: Kind = PLAIN) -> "Tensor":
+        out_TE = self._attend(q_TAD, kv_PS2KD, kind)
+        self._layers += 1
+        self._reached(self._layers)
+        return out_TE
+
+
 Loader = Callable[["ModelConfig", EngineConfig], Backend]
 
 
@@ -65,11 +98,23 @@ def _sdpa(model: "ModelConfig", config: EngineConfig) -> Backend:
     return SdpaAttention(model, config)
 
 
-BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa}
+def _triton(model: "ModelConfig", config: EngineConfig) -> Backend:
+    from engine.attention_triton import TritonAttention  # noqa: PLC0415
+
+    return TritonAttention(model, config)
 
 
-def backend(name: str) -> Loader:
+BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa, "triton": _triton}
+
+
+def chosen(name: str, device: str) -> str:
+    """What `auto` stands for on a device; other names stand for themselves."""
+    return {"cpu": "sdpa"}.get(device, "triton") if name == "auto" else name
+
+
+def backend(name: str, device: str = "cpu") -> Loader:
     """The loader of a backend, or EngineError naming what there is."""
+    name = chosen(name, device)
     if name not in BACKENDS:
-        raise EngineError(f"attention {name} does not exist, only {', '.join(BACKENDS)}")
+        raise EngineError(f"attention {name} does not exist, only auto, {', '.join(BACKENDS)}")
     return BACKENDS[name]

@@ -23,6 +23,7 @@ from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.grouping import QUERIES_AT_ONCE, Group, cut, group
 from engine.models.config import ModelConfig
+from engine.rotary import store
 
 # Keys are padded to a multiple of this. Otherwise the kernel sums bfloat16 in an order that depends
 # on the number of queries, and a token would not have the same bits in a window as alone.
@@ -74,10 +75,33 @@ class _Order:
     places_T: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """See `engine.attention.Attend`."""
+
+    backend: "SdpaAttention"
+    calls: Sequence[_Call]
+    order: _Order | None
+    buffer_PC: Tensor
+
+    store = staticmethod(store)
+
+    def __call__(self, q_TAD: Tensor, kv_PS2KD: Tensor, kind: Kind = PLAIN) -> Tensor:
+        order = self.order
+        q_UAD = q_TAD if order is None else q_TAD.index_select(0, order.sources_U)
+        parts = [
+            self.backend.attend(call, q_UAD, kv_PS2KD, self.buffer_PC, kind) for call in self.calls
+        ]
+        out_UE = torch.cat(parts) if len(parts) > 1 else parts[0]
+        return out_UE if order is None else out_UE.index_select(0, order.places_T)
+
+
 class SdpaAttention:
     """See `engine.attention.Backend`."""
 
     def __init__(self, model: ModelConfig, config: EngineConfig) -> None:
+        if config.device != "cpu":
+            raise EngineError(f"attention sdpa runs on the CPU, not on {config.device}")
         self._kv_heads = model.kv_heads
         self._fold = model.heads // model.kv_heads
         self._head_dim = model.head_dim
@@ -87,6 +111,8 @@ class SdpaAttention:
         self._dtype: torch.dtype = getattr(torch, config.dtype)
 
     def prepare(self, rows: Sequence[Row], *, causal: bool = True) -> Attend:
+        if any(row.seen is not None for row in rows):
+            raise EngineError("attention sdpa takes no trees")
         pieces = list(cut(rows))
         if not causal and len(pieces) != len(rows):
             raise EngineError(f"a row that is not causal has {QUERIES_AT_ONCE} tokens at most")
@@ -102,17 +128,12 @@ class SdpaAttention:
         width = self._page_size * 2 * self._kv_heads * self._head_dim
         buffer_PC = torch.empty(gathered, width, dtype=self._dtype)
 
-        def attend(q_TAD: Tensor, kv_PS2KD: Tensor, kind: Kind = PLAIN) -> Tensor:
-            q_UAD = q_TAD if order is None else q_TAD.index_select(0, order.sources_U)
-            parts = [self._attend(call, q_UAD, kv_PS2KD, buffer_PC, kind) for call in calls]
-            out_UE = torch.cat(parts) if len(parts) > 1 else parts[0]
-            return out_UE if order is None else out_UE.index_select(0, order.places_T)
+        return _Prepared(self, calls, order, buffer_PC)
 
-        return attend
-
-    def _attend(
+    def attend(
         self, call: _Call, q_UAD: Tensor, kv_PS2KD: Tensor, buffer_PC: Tensor, kind: Kind
     ) -> Tensor:
+        """One call of the kernel, [R*W, K*G*D]."""
         R, W = call.shape
         K, G, D = self._kv_heads, self._fold, self._head_dim
         if isinstance(call.keys, slice):

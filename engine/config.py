@@ -11,7 +11,9 @@ Implementation = Literal["auto", "transformers"]
 class EngineConfig:
     """`pages` of `page_size` positions are shared by sequences of at most `max_context` positions.
 
-    `attention` names an entry of `engine.attention.BACKENDS`. `implementation` auto takes the lean one where
+    `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto is what suits the
+    device. With `spare` there is one page more, which nothing is ever read from: that of tokens that pad a forward.
+    `implementation` auto takes the lean one where
     there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.
     """
 
@@ -20,6 +22,7 @@ class EngineConfig:
     dtype: Dtype = "bfloat16"
     device: str = "cpu"
     page_size: int = 16
-    attention: str = "sdpa"
+    spare: bool = False
+    attention: str = "auto"
     implementation: Implementation = "auto"
     trust_remote_code: bool = False

@@ -20,7 +20,7 @@ from torch.nn.functional import rms_norm
 from engine.config import Dtype
 from engine.errors import EngineError
 from engine.linear import products
-from engine.memory import zeros
+from engine.memory import pool
 from engine.projections import Places
 from engine.weights import files
 
@@ -40,19 +40,19 @@ class Projection:
     product: Callable[[Tensor], Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        plain = products(self.fc_FC.dtype).plain(self.fc_FC, None)
+        plain = products(self.fc_FC.dtype, self.fc_FC.device).plain(self.fc_FC, None)
         object.__setattr__(self, "product", plain)
 
     @classmethod
-    def read(cls, places: Places, dtype: torch.dtype) -> "Projection":
+    def read(cls, places: Places, dtype: torch.dtype, device: str = "cpu") -> "Projection":
         """From the checkpoint that was trained with it."""
 
         def one(name: str) -> Tensor | None:
-            return tensor(places.folder, name).to(dtype) if name else None
+            return tensor(places.folder, name).to(device, dtype) if name else None
 
         return cls(
-            tensor(places.folder, places.fc).to(dtype),
-            tuple(tensor(places.folder, name).to(dtype) for name in places.part_norms),
+            tensor(places.folder, places.fc).to(device, dtype),
+            tuple(tensor(places.folder, name).to(device, dtype) for name in places.part_norms),
             one(places.joint_norm),
             one(places.norm),
             places.eps,
@@ -91,7 +91,7 @@ class Projection:
         digest = hashlib.sha256()
         for part in parts:
             if part is not None:
-                digest.update(part.to(torch.bfloat16).view(torch.uint8).numpy().tobytes())
+                digest.update(part.to(torch.bfloat16).view(torch.uint8).cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -130,6 +130,8 @@ class Features:
         slots: int,
         dtype: Dtype,
         projection: Projection | None = None,
+        *,
+        device: str = "cpu",
     ) -> None:
         captured = len(states) * hidden
         if projection is not None and projection.captured != captured:
@@ -141,8 +143,7 @@ class Features:
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._projection = projection
         self.text = describe(states, projection.digest if projection else "", self.width, dtype)
-        size = slots * self.width * self._dtype.itemsize
-        self.rows_QF = torch.from_numpy(zeros(size)).view(self._dtype).view(slots, self.width)
+        self.rows_QF = pool((slots, self.width), self._dtype, device)
 
     def write(self, slots_T: Tensor, seen: Mapping[int, Tensor]) -> None:
         """Keep the features of new tokens."""
@@ -161,7 +162,8 @@ class Features:
                 first = pages[page] * page_size + offset
                 slots.extend(range(first, first + count))
                 position += count
-        return self.rows_QF.index_select(0, torch.tensor(slots, dtype=torch.int64))
+        places_N = torch.tensor(slots, dtype=torch.int64)
+        return self.rows_QF.index_select(0, places_N.to(self.rows_QF.device))
 
 
 def bytes_per_slot(width: int, dtype: Dtype) -> int:

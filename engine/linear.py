@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import silu
+from torch.nn.functional import linear, silu
 
 Linear = Callable[[Tensor], Tensor]
 AddedLinear = Callable[[Tensor, Tensor], Tensor]
@@ -121,6 +121,31 @@ class Transposed:
         return apply
 
 
-def products(dtype: torch.dtype) -> Products:
-    """The products to use for a dtype on this machine."""
+class Stored:
+    """Weights as they are stored: what the libraries of GPUs take."""
+
+    def plain(self, weight_OI: Tensor, bias_O: Tensor | None) -> Linear:
+        return lambda x_TI: linear(x_TI, weight_OI, bias_O)
+
+    def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
+        weight_IO = weight_OI.t()
+        if bias_O is None:
+            return lambda x_TI, y_TO: torch.addmm(y_TO, x_TI, weight_IO)
+        return lambda x_TI, y_TO: torch.addmm(y_TO, x_TI, weight_IO).add_(bias_O)
+
+    def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
+        both_OI = torch.cat((gate_OI, up_OI))
+        bias = None if biases_2O is None else biases_2O.flatten()
+
+        def apply(x_TI: Tensor) -> Tensor:
+            gate_TO, up_TO = linear(x_TI, both_OI, bias).chunk(2, dim=-1)
+            return silu(gate_TO).mul_(up_TO)
+
+        return apply
+
+
+def products(dtype: torch.dtype, device: torch.device | str = "cpu") -> Products:
+    """The products to use for a dtype on a device of this machine."""
+    if torch.device(device).type != "cpu":
+        return Stored()
     return Packed() if dtype is torch.bfloat16 and Packed.supported() else Transposed()

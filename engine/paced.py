@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from engine.attention import Reached
 from engine.runner import Engine, Forward, Row
 from engine.threads import Team
 
@@ -39,11 +40,13 @@ class PacedEngine:
             pages = range(-(-size // config.page_size))
             self.forward([Row([0] * size, 0, list(pages), 1)])
 
-    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
+    ) -> Forward:
         """See `engine.runner.Engine.forward`."""
         if torch.get_num_threads() != self.team.threads:
             torch.set_num_threads(self.team.threads)
         began = self._clock()
-        result = self._engine.forward(rows, hidden)
+        result = self._engine.forward(rows, hidden, reached)
         self.team.ran(sum(len(row.tokens) for row in rows), self._clock() - began)
         return result

@@ -50,3 +50,15 @@ def rotate_(x_TAD: Tensor, cos_T1D: Tensor, sin_T1D: Tensor) -> None:
     """Turn each head in place by the angles of its position."""
     swapped_TAD = x_TAD.roll(x_TAD.shape[-1] // 2, dims=-1)
     x_TAD.mul_(cos_T1D).addcmul_(swapped_TAD, sin_T1D)
+
+
+def store(
+    qkv_TXD: Tensor, cos_T1D: Tensor, sin_T1D: Tensor, slots_T: Tensor, kv_PS2KD: Tensor
+) -> Tensor:
+    """See `engine.attention.Attend.store`."""
+    kv_heads = kv_PS2KD.shape[3]
+    heads = qkv_TXD.shape[1] - 2 * kv_heads
+    rotate_(qkv_TXD[:, :-kv_heads], cos_T1D, sin_T1D)
+    q_TAD, kv_TXD = qkv_TXD.tensor_split((heads,), dim=1)
+    kv_PS2KD.view(-1, *kv_TXD.shape[1:]).index_copy_(0, slots_T, kv_TXD)
+    return q_TAD

@@ -6,18 +6,17 @@ P pages, S positions of a page, K key/value heads, D head size; 2 is (key, value
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from engine.attention import backend
-from engine.batch import Row, flatten
+from engine.attention import Attend, Reached, Telling, backend
+from engine.batch import Batch, Row, flatten
 from engine.config import Dtype, EngineConfig
 from engine.errors import EngineError
 from engine.features import Features
-from engine.memory import zeros
+from engine.memory import pool, present
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
 
@@ -59,20 +58,17 @@ class Engine:
         self.model = model
         self.decoder = decoder
         self.features: Features | None = None
-        shape = (config.pages, config.page_size, 2, model.kv_heads, model.head_dim)
+        held = config.pages + config.spare
+        shape = (held, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
         dtype: torch.dtype = getattr(torch, config.dtype)
-        size = prod(shape) * dtype.itemsize
-        self.kv = tuple(
-            torch.from_numpy(zeros(size)).view(dtype).view(shape) for _ in range(model.layers)
-        )
-        self._attention = backend(config.attention)(model, config)
+        self.kv = tuple(pool(shape, dtype, config.device) for _ in range(model.layers))
+        self.attention = backend(config.attention, config.device)(model, config)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "Engine":
         """Read a checkpoint folder (`config.json` and safetensors), or raise EngineError."""
-        if config.device != "cpu":
-            raise EngineError(f"device {config.device} is not served, only cpu")
+        present(config.device)
         model = ModelConfig.read(folder, trust_remote_code=config.trust_remote_code)
         model.check_context(config.max_context)
         kind = architecture(model, config.implementation)
@@ -86,16 +82,21 @@ class Engine:
         return bytes_per_page(self.model, self.config.page_size, self.config.dtype)
 
     @torch.no_grad()
-    def forward(self, rows: Sequence[Row], hidden: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
+    ) -> Forward:
         """Write the KV of all new tokens; return the wanted logits and hidden states."""
-        if not rows:
-            raise EngineError("there are no rows")
-        for index, row in enumerate(rows):
-            self._check(index, row)
+        self.check(rows)
         for state in hidden:
             self._check_state(state)
-        batch = flatten(rows, self.config.page_size)
-        attend = self._attention.prepare(rows)
+        batch = flatten(rows, self.config.page_size, self.config.device)
+        attend = self.attention.prepare(rows)
+        if reached is not None:
+            attend = Telling(attend, reached)
+        return self.compute(batch, attend, hidden)
+
+    def compute(self, batch: Batch, attend: Attend, hidden: Sequence[int] = ()) -> Forward:
+        """The same of rows that are on the device already, and known to be right."""
         captured = self.features.states if self.features else ()
         asked = {*hidden, *captured}
         logits_NV, seen = self.decoder.forward(batch, attend, self.kv, asked)
@@ -108,6 +109,13 @@ class Engine:
         for state in features.states:
             self._check_state(state)
         self.features = features
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """An EngineError that names what is wrong with one of them."""
+        if not rows:
+            raise EngineError("there are no rows")
+        for index, row in enumerate(rows):
+            self._check(index, row)
 
     def _check_state(self, state: int) -> None:
         if not 0 <= state <= self.model.layers + 1:
@@ -137,7 +145,16 @@ class Engine:
             return f"ends at {row.end}, its {len(row.pages)} pages cover {covered}"
         if not 0 <= row.logits <= len(row.tokens):
             return f"wants {row.logits} logits of {len(row.tokens)} tokens"
-        return ""
+        return "" if row.seen is None else _no_tree(row.seen, len(row.tokens))
+
+
+def _no_tree(seen: Sequence[int], tokens: int) -> str:
+    if len(seen) != tokens:
+        return f"is a tree of {len(seen)} tokens, and has {tokens}"
+    for index, bits in enumerate(seen):
+        if bits < 0 or bits.bit_length() != index + 1:
+            return f"is no tree: its token {index} must see itself, and nothing behind it"
+    return ""
 
 
 def _stray(kind: str, values: Sequence[int], owner: str, count: int) -> str:

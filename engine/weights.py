@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import prod
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -41,6 +42,15 @@ def files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
+def numbers(folder: Path) -> int:
+    """How many numbers the weight files hold."""
+    count = 0
+    for path in files(folder):
+        with safe_open(path, framework="pt") as file:
+            count += sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118  # no mapping
+    return count
+
+
 def fingerprint(folder: Path) -> str:
     """The sha256 over the bytes of all weight files, in hexadecimal digits."""
     digest = hashlib.sha256()
@@ -61,8 +71,10 @@ class Weights:
         expected: Mapping[str, tuple[int, ...]],
         dtype: torch.dtype,
         ignored: frozenset[str] = frozenset(),
+        device: str = "cpu",
     ) -> None:
         self._dtype = dtype
+        self._device = device
         self._home: dict[str, Any] = {}
         with ExitStack() as stack:
             for path in files(folder):
@@ -81,9 +93,9 @@ class Weights:
         self._stack.close()
 
     def read(self, name: str) -> Tensor:
-        """One tensor, converted to the engine's dtype."""
+        """One tensor, converted to the engine's dtype, on its device."""
         tensor: Tensor = self._home[name].get_tensor(name)
-        return tensor.to(self._dtype)
+        return tensor.to(self._device, self._dtype)
 
     def _check(
         self, folder: Path, expected: Mapping[str, tuple[int, ...]], ignored: frozenset[str]

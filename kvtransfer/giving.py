@@ -17,7 +17,9 @@ from protocol.messages import KvAbort, KvOffer, KvTaken, Piece
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Positions [start, end) of `offer.tokens` are owed to the node at `link`; those before `ready` are computed."""
+    """Positions [start, end) of `offer.tokens` are owed to the node at `link`; those before `ready` were computed, or
+    are by the forward that runs.
+    """
 
     link: int
     offer: KvOffer
@@ -28,11 +30,12 @@ class Job:
     until: float
     ready: int
     pieces: deque[Piece] = field(default_factory=deque)  # computed and not sent
+    coming: deque[Piece] = field(default_factory=deque)  # of the forward that runs
 
     @property
     def done(self) -> bool:
         """All of it was sent."""
-        return self.ready >= self.offer.end and not self.pieces
+        return self.ready >= self.offer.end and not self.pieces and not self.coming
 
 
 class Giving:
@@ -68,12 +71,23 @@ class Giving:
         self.jobs[link, offer.request] = job
         return job
 
-    def computed(self, job: Job, ready: int) -> None:
-        """Positions before `ready` are in the pages."""
+    def computing(self, job: Job, ready: int) -> None:
+        """A forward begins that computes the positions before `ready`."""
         ready = min(ready, job.offer.end)
         if ready > job.ready:
-            job.pieces += pieces(job.travelling, job.ready, ready, self._chunk_bytes)
+            job.coming += pieces(job.travelling, job.ready, ready, self._chunk_bytes)
             job.ready = ready
+
+    @staticmethod
+    def reached(job: Job, layers: int) -> None:
+        """So many of its layers are in the pages: what fills a chunk may go, before the others are computed."""
+        while job.coming and job.coming[0].end <= layers:
+            job.pieces.append(job.coming.popleft())
+
+    def computed(self, job: Job, ready: int) -> None:
+        """All layers of the positions before `ready` are in the pages."""
+        self.computing(job, ready)
+        self.reached(job, len(job.travelling.layers))
 
     def sending(self, link: int) -> Iterator[Job]:
         """Jobs of a link with pieces that may go now, the oldest first."""

@@ -64,7 +64,11 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return as soon as it serves; `down` ends it.")
+        bool,
+        typer.Option(
+            "--detach/--foreground",
+            help="Return as soon as it serves, `down` ends it; or stay until it ends.",
+        ),
     ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Keep spans here, for `orchestrator trace`.")

@@ -11,6 +11,7 @@ from drafter.config import DrafterConfig
 from drafter.draws import manner
 from drafter.proposers import PROPOSERS
 from orchestrator.front.config import FrontConfig
+from orchestrator.gpus import GpusConfig, Seat, seats
 from orchestrator.ray_config import RayConfig
 from protocol.config import LinkConfig, MeshConfig
 from verifier.config import FeaturesConfig, VerifierConfig
@@ -25,6 +26,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "model": "`target`",
         "drafts": "`method`",
         "dtype": "`dtype`",
+        "device": "`gpus`",
+        "gpu_share": "`gpus`",
         "trust_remote_code": "`trust_remote_code`",
         "link": "`link`",
         "mesh": "`mesh`",
@@ -41,6 +44,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "target": "`target`",
         "trust_remote_code": "`trust_remote_code`",
         "overlap": "`overlap`",
+        "device": "`gpus`",
+        "gpu_share": "`gpus`",
         "link": "`link`",
         "mesh": "`mesh`",
         "otlp_traces_endpoint": "`otlp_traces_endpoint`",
@@ -64,6 +69,9 @@ LONGEST: Final = 16
 """Draft tokens a round of methods whose guesses cost nothing: the planner says how many of them are verified."""
 WINDOWS: Final[Mapping[str, int]] = {"standalone": 5, "eagle3": 5, "dflash": 7, "dspark": 7}
 """The same of draft models: a chain that is longer takes longer to guess, a block has so many."""
+
+ON_GPUS: Final = ("standalone",)
+"""Drafting methods whose model can be on a GPU."""
 
 _BLANK: Final[Mapping[str, Mapping[str, object]]] = {
     "verifier": {"model": Path()},
@@ -94,6 +102,7 @@ class Config(BaseModel):
     trust_remote_code: bool = Field(
         False, description="whether code that came with target or draft model may run"
     )
+    gpus: GpusConfig = GpusConfig()
     method: str = Field("suffix", description="drafting method")
     draft_length: int | None = Field(
         None,
@@ -151,7 +160,16 @@ class Config(BaseModel):
         kind, reason = judged(verifier, Draws(drafters.draws), Confidence(drafters.confidence))
         if kind is Kind.REFUSED:
             raise ValueError(f"verifier.rule {verifier.rule} with method {self.method}: {reason}")
+        if self.gpus.drafter and self.method not in ON_GPUS:
+            raise ValueError(
+                f"gpus.drafter: method {self.method} computes on the CPU; {', '.join(ON_GPUS)} can take a GPU"
+            )
+        self.seats()
         return self
+
+    def seats(self) -> dict[tuple[str, int], Seat]:
+        """Which processes have a GPU, by role and number; spare drafters share like the last one."""
+        return seats(self.gpus, {"verifier": self.verifiers, "drafter": self.drafters})
 
     @property
     def window(self) -> int:

@@ -37,13 +37,13 @@ from protocol.messages import (
 from protocol.process import Peers
 from tests import identities
 from tests.prefill import prefill_node, supply
-from verifier.acceptance import make
 from verifier.admission import Admission
 from verifier.compiler import DirectCompiler
 from verifier.config import FeaturesConfig, PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.grammar import Grammars, bridge
 from verifier.hidden import Hidden
+from verifier.judges import judge
 from verifier.node import VerifierNode
 from verifier.planners import PLANNERS
 from verifier.prefill import PrefillNode
@@ -140,7 +140,7 @@ class Cluster:
         self.verifier = VerifierNode(
             self.core,
             self._endpoint("verifier", identity),
-            EngineWorker(self.engine, make(config)),
+            EngineWorker(self.engine, judge(config)),
             self._clock,
             compiler=DirectCompiler(grammars.compile),
         )

@@ -11,13 +11,12 @@ from kvtransfer.ends import Arrivals, Deliveries
 from kvtransfer.giving import Giving
 from kvtransfer.taking import Taking
 from protocol.endpoint import Endpoint
-from verifier.acceptance import make
 from verifier.config import VerifierConfig
 from verifier.handing import layout_of, pages_of
 from verifier.handover import Supply
 from verifier.prefill import PrefillNode
 from verifier.prefill_core import PrefillCore
-from verifier.worker import EngineWorker
+from verifier.prefill_worker import PrefillWorker
 
 PIECE: Final = 5000
 """Bytes of a chunk: little enough to tear layers apart."""
@@ -37,7 +36,7 @@ def prefill_node(
         context=engine.config.max_context,
         vocabulary=engine.model.vocab,
     )
-    return PrefillNode(core, endpoint, EngineWorker(engine, make(config)), clock)
+    return PrefillNode(core, endpoint, PrefillWorker(engine), clock)
 
 
 def supply(engine: Engine, config: VerifierConfig) -> Supply:

@@ -19,7 +19,7 @@ from protocol.process import Control, Peers, announce
 from protocol.runtime import arguments, clock, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
-from verifier.acceptance import lossy, make
+from verifier.acceptance import lossy
 from verifier.admission import Admission
 from verifier.compiler import Compiler, DirectCompiler, ThreadCompiler, refuse
 from verifier.config import VerifierConfig
@@ -28,6 +28,7 @@ from verifier.exactness import faults, planner
 from verifier.grammar import Grammars, bridge
 from verifier.handover import Supply
 from verifier.hidden import Hidden
+from verifier.judges import judge
 from verifier.keeping import Keeper
 from verifier.lending import Loan
 from verifier.node import VerifierNode
@@ -109,7 +110,9 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         supply=Supply(
             Taking(config.handover, layout, tuple(CHANNELS)),
             Arrivals(pages_of(loaded.target, layout)),
-        ),
+        )
+        if config.device == "cpu"  # pages of a GPU are not handed over yet
+        else None,
     )
     identity = Identity(
         role="verifier",
@@ -128,11 +131,11 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     return VerifierNode(
         core,
         endpoint,
-        EngineWorker(loaded.engine, make(config)),
+        EngineWorker(loaded.engine, judge(config)),
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),
-        keeper=Keeper(plan, table, machine, traces, config.planner.trace),
+        keeper=Keeper(plan, table, machine, traces, config.planner.trace, buckets=loaded.buckets),
     )
 
 

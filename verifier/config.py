@@ -224,7 +224,20 @@ class VerifierConfig(BaseModel):
     drafts: DraftsConfig = DraftsConfig()
     threshold: ThresholdConfig = ThresholdConfig()
     synthetic: SyntheticConfig = SyntheticConfig()
-    attention: str = Field("sdpa", description="a name in the table of attention backends")
+    device: str = Field("cpu", description="cpu, cuda or cuda:N: where the target computes")
+    gpu_share: float = Field(
+        0.9, gt=0, le=1, description="of the GPU's memory: what this process may take at most"
+    )
+    graphs: bool = Field(
+        True, description="on a GPU: capture forwards of all sizes at the start, and replay them"
+    )
+    attention: str = Field(
+        "auto",
+        description="a name in the table of attention backends; auto: what suits the device",
+    )
+    acceptance: str = Field(
+        "auto", description="a name in the table of judges; auto: what suits the device"
+    )
     implementation: Literal["auto", "transformers"] = Field(
         "auto", description="auto: the lean implementation where there is one"
     )

@@ -94,10 +94,14 @@ def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 class Costs:
-    """Learns a table from steps. What no step has shown yet is as in `known`, at the level of what was seen."""
+    """Learns a table from steps. What no step has shown yet is as in `known`, at the level of what was seen.
+
+    With `buckets`, sizes that steps are padded to, the table has its steps exactly there.
+    """
 
     def __init__(self, known: CostTable | None = None) -> None:
         self.known = known
+        self.buckets: tuple[int, ...] = ()
         self._seen: dict[int, deque[tuple[int, float]]] = {}
         self._table = known
         self._asked: tuple[int, int, int] | None = None
@@ -112,14 +116,22 @@ class Costs:
 
     def learn(self, tokens: int, seconds: float) -> None:
         """A step took so long."""
-        place = min(bisect_left(SIZES, tokens), len(SIZES) - 1)
-        if place and tokens - SIZES[place - 1] < SIZES[place] - tokens:
-            place -= 1
+        place, tokens = self._place(tokens)
         self._seen.setdefault(place, deque(maxlen=KEPT)).append((tokens, max(seconds, LEAST)))
         self.steps += 1
         self._fresh += 1
         if self._fresh >= 16 or self.steps < 32:
             self._table = None
+
+    def _place(self, tokens: int) -> tuple[int, int]:
+        """Which steps it is told apart by, and its size as it was computed."""
+        if self.buckets and tokens <= self.buckets[-1]:
+            place = bisect_left(self.buckets, tokens)
+            return place, self.buckets[place]
+        place = min(bisect_left(SIZES, tokens), len(SIZES) - 1)
+        if place and tokens - SIZES[place - 1] < SIZES[place] - tokens:
+            place -= 1
+        return len(self.buckets) + place, tokens
 
     @property
     def table(self) -> CostTable | None:
@@ -150,10 +162,12 @@ class Costs:
             )
             near = tuple(points)
             for size, known in zip(self.known.tokens, self.known.seconds, strict=True):
-                if all(abs(size - each) > each // 8 for each in near):
+                if all(abs(size - each) > (0 if self.buckets else each // 8) for each in near):
                     points[size] = (known * level, 1)
         sizes = sorted(points)
         made = rising([points[each][0] for each in sizes], [points[each][1] for each in sizes])
         row = self.known.row if self.known else 0.0
         padded = self.known.padded if self.known else 0
+        if self.buckets:
+            padded = self.buckets[-1]
         return CostTable(tuple(sizes), tuple(made), row, padded)

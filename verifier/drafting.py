@@ -161,6 +161,7 @@ class Drafting:
         able = self.roster.able(len(generation.line), generation.waits, part.now)
         if any(each is not binding.drafter for each in able):
             generation.moves += 1
+            binding.drafter.doubted = True
             self._leave(generation, "slow", part.now)
 
     def committed(self, generation: Generation, tokens: list[int]) -> None:
@@ -215,16 +216,19 @@ class Drafting:
                 known.happened(now, attributes.STALE_DRAFTS, {attributes.REASON: "cut"})
         except PeerError:
             self._counters["rows_faulty"] += 1
+            binding.drafter.gained(0)
             self._leave(known, "fault", now)
             return
+        binding.drafter.doubted = False
         if binding.tail.answered:
             self.pace.answered(known.id, binding.drafter, now)
 
     def refused(self, link: int, refuse: Refuse, known: Generation | None, now: float) -> None:
         """The drafter will not have this request: it waits before it binds there again."""
-        if known is None or _bound(known, link, refuse.epoch) is None:
+        if known is None or (binding := _bound(known, link, refuse.epoch)) is None:
             self._counters["refused_stale"] += 1
             return
+        binding.drafter.gained(0)
         code = refuse.code if refuse.code in REFUSALS else "other"
         self._counters[f"refused_{code}"] += 1
         _left(known, f"refused: {code}", now)

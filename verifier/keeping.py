@@ -30,9 +30,18 @@ class Keeper:
     """Told of the time when everybody who waits was told everything else."""
 
     def __init__(
-        self, planner: Planner, table: Path, machine: str, traces: Traces | None, trace: Path | None
+        self,
+        planner: Planner,
+        table: Path,
+        machine: str,
+        traces: Traces | None,
+        trace: Path | None,
+        *,
+        buckets: tuple[int, ...] = (),
     ) -> None:
         self._costs = planner.costs if isinstance(planner, WeighsCosts) else None
+        if self._costs is not None:
+            self._costs.buckets = buckets
         self._table = table
         self._machine = machine
         self._traces = traces

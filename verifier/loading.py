@@ -1,57 +1,102 @@
 """From a configuration to a target that computes, warmed up."""
 
-from typing import NamedTuple
+import logging
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from engine.config import Dtype, EngineConfig
+from engine.buckets import Buckets, buckets
+from engine.config import EngineConfig
 from engine.features import bytes_per_slot
+from engine.memory import present
+from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.paced import PacedEngine
 from engine.runner import Engine, bytes_per_page
 from engine.weights import fingerprint
 from verifier.config import VerifierConfig
+from verifier.fitting import allotment
 from verifier.reading import FeatureRows, capture, projection
+
+if TYPE_CHECKING:
+    from engine.graphs import GraphedEngine
+
+log = logging.getLogger("verifier")
 
 
 class Loaded(NamedTuple):
     """The target, what is known of it, and what reads its hidden states, if anything does.
 
-    `engine` runs its forwards; `target` has the memory.
+    `engine` runs its forwards; `target` has the memory. Forwards are padded to `buckets`, if there are any.
     """
 
-    engine: PacedEngine
+    engine: "PacedEngine | GraphedEngine | Engine"
     target: Engine
     model: ModelConfig
     pages: int
     longest: int
     rows: FeatureRows | None
     weights: str
+    buckets: tuple[int, ...] = ()
 
 
 def load(config: VerifierConfig) -> Loaded:
     """Read the checkpoint and run the first forwards, or raise EngineError."""
     torch.set_num_threads(config.threads)
+    present(config.device)
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
-    dtype: Dtype = config.dtype
-    kept = projection(config.features)
+    kept = projection(config.features, config.device)
     width = kept.width if kept else len(config.features.states) * model.hidden
-    pages = config.kv_bytes // (
-        bytes_per_page(model, config.page_size, dtype)
-        + config.page_size * bytes_per_slot(width, config.features.dtype)
-    )
+    page_bytes = bytes_per_page(model, config.page_size, config.dtype)
+    row_bytes = config.page_size * bytes_per_slot(width, config.features.dtype)
+    pages = config.kv_bytes // (page_bytes + row_bytes)
     longest = min(config.context or model.positions, pages * config.page_size)
+    sizes = captured(config) if lean(model, config.implementation) else None
+    if config.device != "cpu":
+        fits = allotment(config, model, longest, sizes)
+        log.info("%s", fits.text)
+        fits.check()
+        torch.cuda.set_per_process_memory_fraction(config.gpu_share, config.device)
     engine_config = EngineConfig(
         pages=pages,
         max_context=longest,
-        dtype=dtype,
+        dtype=config.dtype,
+        device=config.device,
         page_size=config.page_size,
+        spare=sizes is not None,
         attention=config.attention,
         implementation=config.implementation,
         trust_remote_code=config.trust_remote_code,
     )
     target = Engine.load(config.model, engine_config)
     rows = capture(target, config.features, kept)
+    weights = fingerprint(config.model)
+    if sizes is not None:
+        graphed = _graphed(config, target, sizes)
+        return Loaded(graphed, target, model, pages, longest, rows, weights, sizes.sizes)
+    if config.device != "cpu":
+        return Loaded(target, target, model, pages, longest, rows, weights)
     engine = PacedEngine(target, config.threads)
     engine.warm_up()
-    return Loaded(engine, target, model, pages, longest, rows, fingerprint(config.model))
+    return Loaded(engine, target, model, pages, longest, rows, weights)
+
+
+def captured(config: VerifierConfig) -> Buckets | None:
+    """The buckets of a configuration: up to the largest step without chunks of prompts. None: nothing is captured.
+
+    Modules of `transformers` are not: what they ask the host in between cannot be recorded.
+    """
+    if config.device == "cpu" or not config.graphs:
+        return None
+    return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
+
+
+def _graphed(config: VerifierConfig, target: Engine, sizes: Buckets) -> "GraphedEngine":
+    from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
+
+    graphed = GraphedEngine(target, sizes, config.scheduler.max_running, CudaRecorder())
+    before = torch.cuda.memory_reserved(config.device)
+    graphed.capture(lambda done, all_: log.info("captured %d of %d graphs", done, all_))
+    taken = torch.cuda.memory_reserved(config.device) - before
+    log.info("graphs took %.2f GiB", taken / (1 << 30))
+    return graphed

@@ -25,7 +25,7 @@ def profile(config: VerifierConfig) -> None:
     loaded = load(config)
     machine = hardware()
     path = config.planner.budget.table or place(config, loaded.weights, machine)
-    table = measure(loaded.engine, config, loaded.pages, clock)
+    table = measure(loaded.engine, config, loaded.pages, clock, loaded.buckets)
     write(path, table, machine, "measured")
     lines = [f"{path}", f"{'tokens':>8} {'ms':>9}"]
     lines += [
@@ -37,11 +37,18 @@ def profile(config: VerifierConfig) -> None:
 
 
 def measure(
-    engine: Target, config: VerifierConfig, pages: int, clock: Callable[[], float]
+    engine: Target,
+    config: VerifierConfig,
+    pages: int,
+    clock: Callable[[], float],
+    buckets: tuple[int, ...] = (),
 ) -> CostTable:
-    """Medians over steps of all sizes that a service may take, and what a request more adds to one of the same size."""
+    """Medians over steps of all sizes that a service may take, and what a request more adds to one of the same size.
+
+    Where steps are padded to `buckets`, these are the sizes.
+    """
     most = config.scheduler.max_running * (config.planner.draft_length + 1)
-    sizes = [size for size in SIZES if size <= most]
+    sizes = [size for size in buckets or SIZES if size <= most]
     samples: list[tuple[int, float]] = []
     apart: list[float] = []
     for size in sizes:
@@ -60,7 +67,8 @@ def measure(
         max(seconds - row * max(1, size // WINDOW), LEAST)
         for size, seconds in zip(known.tokens, known.seconds, strict=True)
     ]
-    return table_of(list(zip(known.tokens, bare, strict=True)), row)
+    padded = buckets[-1] if buckets else 0
+    return table_of(list(zip(known.tokens, bare, strict=True)), row, padded)
 
 
 def _times(engine: Target, rows: Sequence[Row], clock: Callable[[], float]) -> Iterator[float]:

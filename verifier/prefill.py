@@ -3,11 +3,12 @@
 import logging
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 from engine.errors import EngineError
 from engine.pages import PagePool
 from kvtransfer.channel import CHUNK_BYTES
-from kvtransfer.channels import CHANNELS
+from kvtransfer.channels import usable
 from kvtransfer.ends import Deliveries
 from kvtransfer.giving import Giving
 from protocol.endpoint import Endpoint
@@ -20,10 +21,17 @@ from protocol.process import Command, Control, Drain, Peers, Stop, announce
 from protocol.runtime import arguments, clock, draw, fail, health, serve
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
-from verifier.node import Worker
 from verifier.prefill_core import PrefillCore
+from verifier.step import Step
 
 log = logging.getLogger("verifier.prefill")
+
+
+class Worker(Protocol):
+    """Computes prompts with the target."""
+
+    def run(self, step: Step, reached: Callable[[int], None]) -> object:
+        """Compute all rows; `reached` is told while it runs how many layers of them are in the pages."""
 
 
 class PrefillNode:
@@ -54,22 +62,32 @@ class PrefillNode:
     def turn(self) -> bool:
         """Read, decide, compute one step, say; False when there was nothing to compute."""
         now = self._clock()
-        events = self.endpoint.drain(now)
-        log_links(log, events)
-        for event in events:
-            self.core.handle(event, now)
+        self._hear(now)
         step = self.core.plan(now)
         say(self.core, self.endpoint, now)
         if step is None:
             self.stopped = self.stopped or (self.core.draining and self.core.idle)
         else:
-            self._worker.run(step)
+            self._worker.run(step, self._reached)
             done = self._clock()
             self.core.settle(step, now, done)
             say(self.core, self.endpoint, done)
             now = done
         self._reporter.turn(self.core.links, now, self.core.facts)
         return step is not None
+
+    def _hear(self, now: float) -> None:
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
+            self.core.handle(event, now)
+
+    def _reached(self, layers: int) -> None:
+        """In the middle of a forward: send what is computed, and hear what may make room for more of it."""
+        now = self._clock()
+        if self.core.reached(layers, now):
+            self._hear(now)
+            say(self.core, self.endpoint, now)
 
     def pause(self) -> None:
         """Wait for the next reason to take a turn."""
@@ -96,11 +114,14 @@ def main() -> None:
 
 def build(config: VerifierConfig) -> PrefillNode:
     """A prefill node on ZeroMQ with the real engine, ready to take turns."""
-    from verifier.acceptance import make  # noqa: PLC0415  # seconds: the parent hears `loading` first
-    from verifier.handing import layout_of, pages_of  # noqa: PLC0415
+    from verifier.handing import layout_of, pages_of  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from verifier.loading import load  # noqa: PLC0415
-    from verifier.worker import EngineWorker  # noqa: PLC0415
+    from verifier.prefill_worker import PrefillWorker  # noqa: PLC0415
 
+    if config.device != "cpu":
+        raise LocalError(
+            f"a prefill node on {config.device} is not served: its pages must be the CPU's"
+        )
     loaded = load(config)
     log.info(
         "target %s weights %s, %d pages, context %d",
@@ -109,7 +130,7 @@ def build(config: VerifierConfig) -> PrefillNode:
     layout = layout_of(loaded.target, loaded.weights)
     core = PrefillCore(
         config.scheduler,
-        Giving(config.handover, layout, tuple(CHANNELS), CHUNK_BYTES),
+        Giving(config.handover, layout, usable(), CHUNK_BYTES),
         Deliveries(pages_of(loaded.target, layout)),
         PagePool(loaded.pages, config.page_size),
         context=loaded.longest,
@@ -125,7 +146,7 @@ def build(config: VerifierConfig) -> PrefillNode:
         device=loaded.target.config.device,
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
-    return PrefillNode(core, endpoint, EngineWorker(loaded.engine, make(config)), clock)
+    return PrefillNode(core, endpoint, PrefillWorker(loaded.engine), clock)
 
 
 if __name__ == "__main__":

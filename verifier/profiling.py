@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from engine.attention import chosen
 from protocol.rundir import cache_folder
 from verifier.config import VerifierConfig
 from verifier.costs import CostTable
@@ -30,7 +31,8 @@ def hardware() -> str:
 
 def place(config: VerifierConfig, weights: str, machine: str) -> Path:
     """The file of the table for these weights on this machine, whether it is there or not."""
-    parts = (machine, weights, config.dtype, config.attention, config.implementation)
+    attention = chosen(config.attention, config.device)
+    parts = (machine, weights, config.dtype, attention, config.implementation)
     key = sha256(json.dumps((*parts, config.threads)).encode()).hexdigest()[:24]
     return cache_folder() / "costs" / f"{key}.json"
 

@@ -29,7 +29,7 @@ class FeatureRows:
         return self._features.width * self._features.rows_QF.itemsize
 
     def __call__(self, spans: Sequence[Span]) -> list[Tensor]:
-        rows_NF = self._features.read(spans, self._page_size)
+        rows_NF = _here(self._features.read(spans, self._page_size))
         bytes_NB = memoryview(rows_NF.view(torch.uint8).numpy())  # type: ignore[arg-type]  # arrays are buffers
         tensors, first = [], 0
         for _, start, end in spans:
@@ -40,7 +40,14 @@ class FeatureRows:
         return tensors
 
 
-def projection(config: FeaturesConfig) -> Projection | None:
+def _here(rows: torch.Tensor) -> torch.Tensor:
+    """Rows of a device in pinned memory, from which they are sent as they are."""
+    if rows.device.type == "cpu":
+        return rows
+    return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True).copy_(rows)
+
+
+def projection(config: FeaturesConfig, device: str = "cpu") -> Projection | None:
     """What is made of the states before they are kept; None: nothing."""
     if not config.states or not config.fc:
         return None
@@ -52,14 +59,16 @@ def projection(config: FeaturesConfig) -> Projection | None:
         norm=config.norm,
         eps=config.eps,
     )
-    return Projection.read(places, getattr(torch, config.dtype))
+    return Projection.read(places, getattr(torch, config.dtype), device)
 
 
 def capture(engine: Engine, config: FeaturesConfig, kept: Projection | None) -> FeatureRows | None:
     """Let the engine keep what the configuration says; None where that is nothing."""
     if not config.states:
         return None
-    slots = engine.config.pages * engine.config.page_size
-    features = Features(config.states, engine.model.hidden, slots, config.dtype, kept)
+    slots = (engine.config.pages + engine.config.spare) * engine.config.page_size
+    features = Features(
+        config.states, engine.model.hidden, slots, config.dtype, kept, device=engine.config.device
+    )
     engine.capture(features)
     return FeatureRows(features, engine.config.page_size)

@@ -1,7 +1,8 @@
 """The drafters a verifier has links with, and which of them suits a request that has none. Pure.
 
-What counts is what a request may hope for there: tokens a round as they were accepted lately, shared with all that the
-drafter does for this verifier and others, and with the way to it and back, measured in steps of the target.
+What counts is what guesses may bring a request there: how many of them were accepted a round lately, shared with all
+that the drafter does for this verifier and others, and with the way to it and back, measured in steps of the target.
+Who is not known yet is tried by one request at a time: guesses are the only way to know.
 """
 
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ PROBE_EVERY: Final = 32
 """A drafter that does not answer in time is waited for again once in so many rounds, to see whether that changed."""
 
 GAINED: Final = 0.05
-"""How much the newest round counts in what a drafter gains."""
-FORGOTTEN: Final = 0.02
-"""How much nearer to the best a gain is believed to be each time that another is chosen: it may have changed."""
+"""How much the newest round counts in what a drafter gains, and in what a step takes."""
+KNOWN: Final = 16
+"""Rounds after which it is known what a drafter gains; a refusal is one that brought nothing."""
+FORGOTTEN: Final = 32
+"""Requests that go past a drafter without any, after which it is not known any more: it may have changed."""
 SHORT_STEP: Final = 0.001
 """Seconds: ways that are short beside it all are equal."""
 
@@ -35,7 +38,8 @@ REPORT_BYTES: Final = 4096
 class Drafter:
     """One live link. `bound` counts requests bound to it, `others` mirrors that it holds for other verifiers.
 
-    `prompt` is how often it answers within the patience; `gain` how many of its guesses are accepted a round, if known.
+    `prompt` is how often it answers within the patience; `gain` how many of its guesses are accepted a round; `passed`
+    how many requests went to others since one came here; `doubted`: one left it as too slow, and it said nothing since.
     """
 
     link: int
@@ -43,13 +47,16 @@ class Drafter:
     method: str
     limits: Limits
     draining: bool = False
+    doubted: bool = False
     bound: int = 0
     others: int = 0
-    gain: float | None = None
+    gain: float = 0.0
+    passed: int = 0
     trip: RoundTrip = field(default_factory=lambda: RoundTrip(0.0))
     prompt: float = 1.0
     needs: tuple[str, ...] = ()
     report: Report | None = None
+    _rounds: int = 0  # that tell of its gain
     _skipped: int = 0
 
     def answered(self, *, in_time: bool) -> None:
@@ -57,15 +64,33 @@ class Drafter:
 
     def gained(self, accepted: int) -> None:
         """A round of a request that is bound to it had so many of its guesses accepted."""
-        if self.gain is None:
-            self.gain = float(accepted)
-        self.gain += GAINED * (accepted - self.gain)
+        self._rounds += 1
+        self.gain += max(GAINED, 1 / self._rounds) * (accepted - self.gain)
 
-    def hope(self, best: float, step: float) -> float:
-        """Tokens a round that one more request may hope for; a drafter that is not known yet is believed the `best`."""
-        gain = best if self.gain is None else self.gain
-        way = 1 + self.trip.shortest / max(step, SHORT_STEP)
-        return (1 + gain) / ((1 + self.bound + self.others) * way)
+    def passed_over(self) -> None:
+        """A request that it might have had went to another."""
+        self.passed += 1
+        if self.passed >= FORGOTTEN and not self.bound:
+            self._rounds = 0
+
+    @property
+    def untried(self) -> bool:
+        """Nobody knows what its guesses are worth, and nobody finds out."""
+        return self._rounds < KNOWN and not self.bound
+
+    @property
+    def load(self) -> int:
+        """Requests that it drafts for, as far as this verifier knows."""
+        return self.bound + self.others
+
+    def way(self, step: float) -> float:
+        """How many times longer a round is there than a step of `step` seconds."""
+        return 1 + self.trip.shortest / max(step, SHORT_STEP)
+
+    def hope(self, step: float) -> float:
+        """What guesses may bring one more request: nothing, as far as that is not known."""
+        gain = self.gain if self._rounds >= KNOWN else 0.0
+        return gain / ((1 + self.load) * self.way(step))
 
     @property
     def mostly_prompt(self) -> bool:
@@ -86,7 +111,7 @@ class Drafter:
     def takes(self, length: int) -> bool:
         """Whether one more request, of `length` tokens, fits its limits."""
         full = self.limits.requests and self.bound >= self.limits.requests
-        return not self.draining and not full and self.takes_length(length)
+        return not (self.draining or self.doubted or full) and self.takes_length(length)
 
 
 @dataclass(slots=True)
@@ -154,22 +179,30 @@ class Roster:
             return
         if isinstance(message, Heartbeat):
             drafter.draining = message.state == "draining"
+            drafter.doubted = False
             drafter.others = max(0, message.load - drafter.bound)
             drafter.trip.heard(message, now)
         elif (report := passed_on(message, drafter.node_id, "drafter")) is not None:
             drafter.report = report
 
     def choose(self, length: int, waits: Waits, now: float) -> Drafter | None:
-        """The drafter from which a request of `length` tokens may hope for most now; of equals, the oldest."""
-        known = (each.gain for each in self if each.gain is not None)
-        best = max(known, default=0.0)
-        able = self.able(length, waits, now)
-        chosen = max(able, key=lambda each: each.hope(best, self._step), default=None)
+        """Who drafts for a request of `length` tokens: one that must be tried, else the one that it may hope most of.
+
+        Of equals the least loaded, then the one whose turn is longest ago, the nearest, the oldest.
+        """
+        able = list(self.able(length, waits, now))
+        untried = [each for each in able if each.untried]
+        chosen = max(untried or able, key=self._rank, default=None)
+        for each in able:
+            if each is not chosen:
+                each.passed_over()
         if chosen is not None:
-            for each in self:
-                if each is not chosen and each.gain is not None:
-                    each.gain += FORGOTTEN * (best - each.gain)
+            chosen.passed = 0
         return chosen
+
+    def _rank(self, drafter: Drafter) -> tuple[float, int, int, float]:
+        step = self._step
+        return drafter.hope(step), -drafter.load, drafter.passed, -drafter.way(step)
 
     def able(self, length: int, waits: Waits, now: float) -> Iterator[Drafter]:
         """Who may take a request of `length` tokens now."""

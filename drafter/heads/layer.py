@@ -13,7 +13,6 @@ from torch.nn.functional import rms_norm
 from drafter.heads.weights import HeadWeights
 from engine.attention import Attend
 from engine.linear import Linear, products
-from engine.rotary import rotate_
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +65,7 @@ class Layer:
         ):
             if norm_D is not None:
                 part_TXD.copy_(rms_norm(part_TXD, (D,), norm_D, self._shape.eps))
-        rotate_(qkv_TXD[:, : A + K], place.cos_T1D, place.sin_T1D)
-        q_TAD, kv_TXD = qkv_TXD.tensor_split((A,), dim=1)
-        kv_PS2KD.view(-1, 2 * K, D).index_copy_(0, place.slots_T, kv_TXD)
+        q_TAD = place.attend.store(qkv_TXD, place.cos_T1D, place.sin_T1D, place.slots_T, kv_PS2KD)
         x_TH = self._output(place.attend(q_TAD, kv_PS2KD), x_TH)
         y_TH = rms_norm(x_TH, self._mlp_norm_H.shape, self._mlp_norm_H, self._shape.eps)
         return self._down(self._gate_up(y_TH), x_TH)

@@ -3,7 +3,8 @@
 Shapes: N mirrors that draw a token, V vocabulary.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
@@ -18,15 +19,23 @@ from drafter.proposers import Proposal
 from drafter.proposers.guessing import guess
 from drafter.proposers.reading import FIRST, paced, share
 from drafter.proposers.wording import SameWording, Wording, wording_of
+from engine.buckets import buckets
 from engine.config import EngineConfig
+from engine.memory import present
+from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
-from engine.runner import Engine, Row, pages_for
+from engine.runner import Engine, Forward, Row, pages_for
 from engine.weights import fingerprint as weights_fingerprint
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.messages import Fingerprint
 
 _PAGE: Final = 16
+GRAPHED: Final = 256
+"""Tokens of the largest forward that is captured on a GPU: those of so many requests that each draw one."""
+
+log = logging.getLogger("drafter")
+Forwards = Callable[[Sequence[Row]], Forward]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,10 @@ class StandaloneProposer:
         fingerprint: Fingerprint = Fingerprint(),
         *,
         samples: bool = False,
+        forward: Forwards | None = None,
     ) -> None:
         self._engine = engine
+        self._forwards = forward or engine.forward
         self._wording: Wording = wording or SameWording()
         self.context = context
         self.fingerprint = fingerprint
@@ -149,7 +160,7 @@ class StandaloneProposer:
             for work, count in reads
         ]
         began = monotonic()
-        logits_NV = self._engine.forward(rows).logits_NV
+        logits_NV = self._forwards(rows).logits_NV.cpu()
         self._chunk = paced(self._chunk, sum(count for _, count in reads), monotonic() - began)
         for work, count in reads:
             work.sequence.computed = work.start + count
@@ -189,6 +200,8 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         pages=pages,
         max_context=context,
         dtype=config.dtype,
+        device=config.device,
+        spare=config.device != "cpu" and lean(model),
         page_size=_PAGE,
         trust_remote_code=config.trust_remote_code,
     )
@@ -199,5 +212,21 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         tokenizer=tokenizer_fingerprint(spoken) if known else "",
         vocabulary=model.vocab,
     )
+    if config.device != "cpu":
+        present(config.device)
+        torch.cuda.set_per_process_memory_fraction(config.gpu_share, config.device)
     loaded = Engine.load(config.model, engine)
-    return StandaloneProposer(loaded, context, wording, fingerprint, samples=config.samples)
+    graphs = config.device != "cpu" and lean(model)
+    forward = captured(loaded) if graphs else None
+    return StandaloneProposer(
+        loaded, context, wording, fingerprint, samples=config.samples, forward=forward
+    )
+
+
+def captured(engine: Engine) -> Forwards:
+    """Forwards of a draft model on a GPU, captured by how many tokens they take: a turn is one graph."""
+    from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
+
+    made = GraphedEngine(engine, buckets(GRAPHED), GRAPHED, CudaRecorder())
+    made.capture(lambda done, all_: log.info("captured %d of %d graphs", done, all_))
+    return made.forward

@@ -63,6 +63,11 @@ ARCHITECTURES: Final[Mapping[str, Loader]] = {
 }
 
 
+def lean(model: "ModelConfig", implementation: Implementation = "auto") -> bool:
+    """Whether a model is computed by an implementation of our own."""
+    return architecture(model, implementation) is not _hosted()
+
+
 def architecture(model: "ModelConfig", implementation: Implementation = "auto") -> Architecture:
     """What serves a model: the lean implementation if there is one and none other was asked for."""
     lean = ARCHITECTURES.get(model.architecture)

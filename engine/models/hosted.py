@@ -63,7 +63,9 @@ class Hosted:
                 f"the model in {folder} cannot be loaded: {first_line(error)}"
             ) from error
         _check(folder, found)
-        return cls(module.eval(), model)
+        made = cls(module.eval(), model)
+        module.to(config.device)
+        return made
 
     @torch.no_grad()
     def forward(

@@ -18,7 +18,7 @@ from engine.config import EngineConfig
 from engine.linear import AddedLinear, Linear, products
 from engine.models.config import ModelConfig
 from engine.models.llama_shape import LlamaShape
-from engine.rotary import rotate_, tables
+from engine.rotary import tables
 from engine.weights import Weights
 
 
@@ -40,7 +40,7 @@ class Llama:
     def __init__(self, shape: LlamaShape, weights: Weights, rotary: tuple[Tensor, Tensor]) -> None:
         self.config = shape
         self.embedding_VH = weights.read("model.embed_tokens.weight")
-        self._products = products(self.embedding_VH.dtype)
+        self._products = products(self.embedding_VH.dtype, self.embedding_VH.device)
         self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(shape.layers)]
         self.norm_H = weights.read("model.norm.weight")
         self._kinds = tuple(Kind(window) for window in shape.windows)
@@ -58,8 +58,10 @@ class Llama:
         """See `engine.models.Architecture`."""
         shape = LlamaShape.of(model)
         dtype: torch.dtype = getattr(torch, config.dtype)
-        with Weights(folder, shape.expected(), dtype, shape.ignored) as weights:
-            return cls(shape, weights, tables(model, config.max_context, dtype))
+        cos_S1D, sin_S1D = tables(model, config.max_context, dtype)
+        rotary = cos_S1D.to(config.device), sin_S1D.to(config.device)
+        with Weights(folder, shape.expected(), dtype, shape.ignored, config.device) as weights:
+            return cls(shape, weights, rotary)
 
     def forward(
         self, batch: Batch, attend: Attend, kv: Sequence[Tensor], hidden: Collection[int]
@@ -72,9 +74,7 @@ class Llama:
         each = zip(self.layers, self._kinds, kv, strict=True)
         for index, (layer, kind, kv_PS2KD) in enumerate(each):
             qkv_TXD = self._project(layer, x_TH)
-            rotate_(qkv_TXD[:, : -self.config.kv_heads], cos_T1D, sin_T1D)
-            q_TAD, kv_TXD = qkv_TXD.tensor_split((self.config.heads,), dim=1)
-            kv_PS2KD.view(-1, *kv_TXD.shape[1:]).index_copy_(0, batch.slots_T, kv_TXD)
+            q_TAD = attend.store(qkv_TXD, cos_T1D, sin_T1D, batch.slots_T, kv_PS2KD)
             x_TH = layer.output(attend(q_TAD, kv_PS2KD, kind), x_TH)
             y_TH = rms_norm(x_TH, self.norm_H.shape, layer.mlp_norm_H, self.config.eps)
             x_TH = layer.down(layer.gate_up(y_TH), x_TH)

@@ -265,6 +265,36 @@ def kv(
     end(run)
 
 
+@app.command()
+def split(
+    *,
+    chunks: Annotated[
+        str, typer.Option(help="Tokens a forward without prefill nodes, a list.")
+    ] = "64,128,256",
+    streams: Annotated[int, typer.Option(min=1, help="Answers that stream meanwhile.")] = 2,
+    longs: Annotated[int, typer.Option(min=1, help="Long prompts, one after the other.")] = 4,
+    tokens: Annotated[int, typer.Option(min=300, help="Tokens of a long prompt.")] = 1500,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each service.")] = 1,
+    target: Target = None,
+    drafters: Drafters = 0,
+    dtype: Dtype = None,
+    json: Json = None,
+    config: File = None,
+) -> None:
+    """Time between tokens beside long prompts: a prefill node against chunks of several sizes."""
+    sizes = _numbers(chunks)
+
+    def run() -> int:
+        from orchestrator.bench.command import split
+        from orchestrator.settings import load
+
+        flags = {"target": target, "drafters": drafters, "dtype": dtype}
+        asked = {"streams": streams, "longs": longs, "tokens": tokens}
+        return split(load(flags, config), sizes, runs, json, **asked)
+
+    end(run)
+
+
 @app.command("peers")
 def build_peers(peers: Peers = None) -> None:
     """Build the systems that others made, each in an environment of its own."""

@@ -128,6 +128,14 @@ def kv(tokens: int, runs: int, place: Path | None) -> int:
     return _figures(lambda: pages.measure(tokens, runs), pages.tables, place)
 
 
+def split(config: Config, chunks: Sequence[int], runs: int, place: Path | None, **load: int) -> int:
+    """Measure a split service beside others and tell; the exit code."""
+    from orchestrator.bench import split as beside  # noqa: PLC0415
+
+    asked = beside.Load(**load)
+    return _figures(lambda: beside.measure(config, chunks, asked, runs), beside.tables, place)
+
+
 def _figures(
     taken: Callable[[], FiguresT],
     tables: Callable[[FiguresT], Iterator[tuple[str, Table]]],

@@ -22,10 +22,9 @@ from kvtransfer.ends import Arrivals
 from kvtransfer.layout import Layer, Layout
 from kvtransfer.taking import Taking
 from orchestrator.bench.errors import BenchError
-from orchestrator.bench.kv_peers import pages_of
+from orchestrator.bench.kv_peers import PATIENT, pages_of
 from orchestrator.bench.mesh_links import Stream, process
 from orchestrator.bench.table import columns
-from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
 from protocol.link import Event, Identity, LinkUp, Received
 from protocol.messages import Heartbeat, KvAccept, KvChunk
@@ -120,7 +119,7 @@ class Taker:
         self.bytes = 0
         self._request = 0
         self._endpoint = Endpoint(
-            ZmqMesh(), LinkConfig(), Identity("verifier", "verifier"), iter(range(1, 99)).__next__
+            ZmqMesh(), PATIENT, Identity("verifier", "verifier"), iter(range(1, 99)).__next__
         )
         self._endpoint.dial(address, monotonic())
         while not self._up():

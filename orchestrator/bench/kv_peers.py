@@ -22,6 +22,9 @@ from protocol.link import Identity, Received
 from protocol.messages import AnyMessage, KvAbort, KvCredit, KvOffer, KvTaken
 from protocol.zmq_mesh import ZmqMesh
 
+PATIENT: Final = LinkConfig(silence=20.0)
+"""A machine with other work must not look like a fault."""
+
 
 def pages_of(layout: Layout, pages: int) -> tuple[Pages, list[Bytes]]:
     """So many pages, touched once so that the machine has them."""
@@ -70,7 +73,7 @@ class Giver:
 def giver(_size: int) -> None:
     """Serves offers until it is killed."""
     mesh = ZmqMesh("tcp://127.0.0.1:*")
-    endpoint = Endpoint(mesh, LinkConfig(), Identity("prefill", "prefill"), count(1).__next__)
+    endpoint = Endpoint(mesh, PATIENT, Identity("prefill", "prefill"), count(1).__next__)
     _say(mesh.address)
     node: Giver | None = None
     while True:

@@ -103,6 +103,10 @@ class DrafterPods(Pods):
     near: str = "topology.kubernetes.io/zone"
 
 
+class PrefillPods(Pods):
+    near: str = "topology.kubernetes.io/zone"
+
+
 class Range(_Values):
     min: int = Field(1, ge=0)
     max: int = Field(4, ge=1)
@@ -119,6 +123,10 @@ class ScaledDrafters(Range):
     )
 
 
+class ScaledPrefill(Range):
+    queued: int = Field(8192, gt=0, description="prompt tokens that wait, for each prefill node")
+
+
 class Autoscaling(_Values):
     kind: Literal["none", "hpa", "keda"] = Field(
         "none", description="hpa: external metrics of an adapter; keda: asks Prometheus itself"
@@ -128,6 +136,7 @@ class Autoscaling(_Values):
     cooldownPeriod: int = Field(360, ge=0)  # noqa: N815
     verifiers: ScaledVerifiers = ScaledVerifiers()
     drafters: ScaledDrafters = ScaledDrafters()
+    prefill: ScaledPrefill = ScaledPrefill()
 
 
 class NetworkPolicy(_Values):
@@ -148,6 +157,7 @@ class Collector(_Values):
 
     enabled: bool = False
     endpoint: str = Field("", description="host:port of the OTLP store behind it")
+    insecure: bool = Field(False, description="without TLS")
 
 
 class RayCluster(_Values):
@@ -170,7 +180,8 @@ class Values(_Values):
     nameOverride: str = ""  # noqa: N815
     image: Image = Image()
     config: Config = Field(
-        Config(), description="as in draftmesh.yaml; `verifiers` and `drafters` are replicas"
+        Config(),
+        description="as in draftmesh.yaml; `verifiers`, `drafters` and `prefill` are replicas",
     )
     mesh: Mesh = Mesh()
     apiKey: ApiKey = ApiKey()  # noqa: N815
@@ -179,6 +190,7 @@ class Values(_Values):
     front: FrontPods = FrontPods()
     verifier: VerifierPods = VerifierPods()
     drafter: DrafterPods = DrafterPods()
+    prefill: PrefillPods = PrefillPods()
     autoscaling: Autoscaling = Autoscaling()
     networkPolicy: NetworkPolicy = NetworkPolicy()  # noqa: N815
     serviceMonitor: ServiceMonitor = ServiceMonitor()  # noqa: N815

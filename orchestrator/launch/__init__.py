@@ -56,12 +56,11 @@ def _local(children: Sequence[Child], watch: Watch, _config: Config, spare: Spar
     return LocalService(children, watch, spare=spare)
 
 
-def _ray(children: Sequence[Child], watch: Watch, config: Config, _spare: Spare) -> Service:
-    """Its bundles are placed once, for those who are there at the beginning."""
+def _ray(children: Sequence[Child], watch: Watch, config: Config, spare: Spare) -> Service:
     from orchestrator.launch.local import LocalService  # noqa: PLC0415
     from orchestrator.launch.ray import RayStarter  # noqa: PLC0415
 
-    return LocalService(children, watch, RayStarter(children, config))
+    return LocalService(children, watch, RayStarter(children, config), spare)
 
 
 Launch = Callable[[Sequence[Child], Watch, Config, Spare], Service]

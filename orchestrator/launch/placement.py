@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drafter.config import DrafterConfig
+from orchestrator.gpus import ROOM
 from orchestrator.launch.plan import Child
 from orchestrator.launch.threads import LIGHT
 from orchestrator.ray_config import RayConfig
@@ -25,6 +26,7 @@ class Node:
 
     address: str
     resources: Mapping[str, float]
+    id: str = ""
 
 
 def placed(child: Child) -> bool:
@@ -51,6 +53,9 @@ def fitted(child: Child, config: RayConfig, number: int) -> Child:
     light = isinstance(part, DrafterConfig) and part.method in LIGHT
     threads = 1 if light else int(bundle(child, config)["CPU"])
     changed["threads"] = threads
+    if gpus := bundle(child, config).get("GPU"):  # Ray shows the process its GPU alone
+        changed["device"] = "cuda"
+        changed["gpu_share"] = min(gpus, ROOM)
     environment = {**child.environment, "OMP_NUM_THREADS": str(threads)}
     for spinning in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):  # the cores are its own
         environment.pop(spinning, None)
@@ -69,21 +74,39 @@ def bound_at(child: Child, address: str) -> Child:
     return replace(child, config=part.model_copy(update={"bind": f"tcp://{shown}:{port}"}))
 
 
+def hinted(child: Child, config: RayConfig, nodes: Sequence[Node], taken: Sequence[str]) -> str:
+    """The node that one that comes later should have if it can, empty: any.
+
+    `taken` are nodes of its service, one entry a process: with most of them where they are packed, else with fewest.
+    """
+    fitting = [node for node in nodes if _fits(bundle(child, config), node)]
+    if not fitting:
+        return ""
+    choose = max if config.placement == "pack" else min
+    return choose(fitting, key=lambda node: taken.count(node.id)).id
+
+
 def unplaceable(
-    children: Sequence[Child], config: RayConfig, nodes: Sequence[Node], seconds: float
+    children: Sequence[Child],
+    config: RayConfig,
+    nodes: Sequence[Node],
+    seconds: float,
+    *,
+    beside: int = 0,
 ) -> str:
-    """One sentence: which process has no place, and why, as far as it can be seen."""
+    """One sentence: which process has no place, and why, as far as it can be seen.
+
+    `beside` nodes have one of ours already and take no other.
+    """
     for child in children:
         wants = bundle(child, config)
-        if not any(
-            all(node.resources.get(key, 0) >= wants[key] for key in wants) for node in nodes
-        ):
+        if not any(_fits(wants, node) for node in nodes):
             return f"{child.name} cannot be placed: no node has {_shown(wants)} (there are {_all(nodes)})"
-    if config.placement == "strict-spread" and len(children) > len(nodes):
-        name = children[len(nodes)].name
+    wanted = beside + len(children)
+    if config.placement == "strict-spread" and wanted > len(nodes):
+        name = children[len(nodes) - beside].name
         return (
-            f"{name} cannot be placed: strict-spread needs {len(children)} nodes, "
-            f"there are {len(nodes)}"
+            f"{name} cannot be placed: strict-spread needs {wanted} nodes, there are {len(nodes)}"
         )
     total = {key: sum(node.resources.get(key, 0) for node in nodes) for key in ("CPU", "GPU")}
     left = dict(total)
@@ -100,6 +123,10 @@ def unplaceable(
         f"{children[-1].name} cannot be placed within {seconds:g} s: what the nodes have is in use "
         f"by others ({_all(nodes)})"
     )
+
+
+def _fits(wants: Bundle, node: Node) -> bool:
+    return all(node.resources.get(key, 0) >= value for key, value in wants.items())
 
 
 def _shown(resources: Bundle) -> str:

@@ -156,9 +156,10 @@ def alone(
     share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
     if role == "drafter" and config.method not in LIGHT:
         child = drafter(whole, 0, target, draft, share["verifier"])
+    changed: dict[str, object] = {"node_id": place.name}
     if role == "prefill":
         child = _verifier(whole, role, 0, target, share["verifier"])
-    changed: dict[str, object] = {"node_id": place.name}
+        changed["health"] = config.verifier.health  # no verifier is beside it
     if place.bind and "bind" in type(child.config).model_fields:
         changed["bind"] = place.bind
     if role in DIALS:
@@ -188,7 +189,18 @@ def _verifier(config: Config, role: str, number: int, target: Path, share: Share
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, role, _environment(config, share))
+    return _seated(Child(part, role, _environment(config, share)), config, number)
+
+
+def _seated(child: Child, config: Config, number: int) -> Child:
+    """On its GPU, if it has one. A drafter that is started later shares like those before it."""
+    seats = config.seats()
+    known = [seat for (role, _), seat in seats.items() if role == child.role]
+    if not known:
+        return child
+    seat = seats.get((child.role, number), known[number % len(known)])
+    part = child.config.model_copy(update=dict(seat.settings))
+    return replace(child, config=part, environment={**child.environment, **seat.environment})
 
 
 def _drafts(config: Config) -> DraftsConfig:
@@ -220,7 +232,7 @@ def drafter(
             "otlp_traces_endpoint": config.otlp_traces_endpoint,
         }
     )
-    return Child(part, "drafter", _environment(config, share))
+    return _seated(Child(part, "drafter", _environment(config, share)), config, number)
 
 
 def _environment(

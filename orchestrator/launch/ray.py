@@ -1,35 +1,36 @@
 """The Ray launcher: Ray decides where a process runs, the supervisor whether it does.
 
-Each verifier and drafter is kept by an actor in a bundle of one placement group. When a node is lost, Ray finds its
-bundles another place, the supervisor hears that the processes ended, and starts them again there.
+Each verifier, prefill node and drafter is kept by an actor in a bundle of a placement group. When a node is lost, Ray
+finds its bundles another place, the supervisor hears that the processes ended, and starts them again there.
 """
 
 import json
 import os
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
 import ray
-from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from orchestrator.config import Config
 from orchestrator.launch.keeper import Keeper, News
-from orchestrator.launch.placement import STRATEGIES, Node, bundle, fitted, placed, unplaceable
+from orchestrator.launch.placement import bundle, fitted, placed
 from orchestrator.launch.plan import Child
 from orchestrator.launch.process import Process, parse
+from orchestrator.launch.ray_places import Places, Seat, nodes
 from orchestrator.launch.threads import usable_cores
 from orchestrator.ray_config import RayConfig
 from orchestrator.settings import ConfigError
 
 LOST: Final = 137
 """Exit code of a process whose actor is gone: it was killed."""
-SLICE: Final = 1
-"""Seconds of one wait for places."""
+NO_PLACE: Final = 2
+"""Exit code of one that was never started."""
+SILENCE: Final = 30.0
+"""Seconds after which an actor that answers nothing counts as gone; it has an answer every `keeper.PATIENCE`."""
 GROUPS: Final = {"listen": 1, "tell": 1}
 """Threads of an actor: one waits for news, one writes in order, so that a third is free to answer pings."""
 
@@ -39,9 +40,11 @@ class RayProcess:
 
     pid = 0  # it has a number, but not here
 
-    def __init__(self, child: Child, service: str, group: Any, number: int, log: Path) -> None:  # noqa: ANN401
-        place = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)
-        needs = group.bundle_specs[number]
+    def __init__(self, child: Child, service: str, seat: Seat, log: Path) -> None:
+        place = PlacementGroupSchedulingStrategy(
+            seat.group, placement_group_bundle_index=seat.index
+        )
+        needs = seat.group.bundle_specs[seat.index]
         actor = ray.remote(concurrency_groups=GROUPS)(Keeper).options(
             num_cpus=needs["CPU"],
             num_gpus=needs.get("GPU", 0),
@@ -49,8 +52,10 @@ class RayProcess:
             max_restarts=0,  # the supervisor restarts, with waits
         )
         self._keeper = actor.remote(child, service)
+        self._seat = seat
         self._log = log
         self._code = LOST
+        self._killed = threading.Event()
         read, write = os.pipe()
         os.set_blocking(read, False)
         self.stdout: IO[bytes] = os.fdopen(read, "rb", buffering=0)
@@ -74,6 +79,7 @@ class RayProcess:
 
     def kill(self) -> None:
         """End it at once, and its actor."""
+        self._killed.set()
         ray.kill(self._keeper)
 
     def reap(self) -> int:
@@ -82,6 +88,7 @@ class RayProcess:
         self.stdout.close()
         with suppress(ray.exceptions.RayError):
             ray.kill(self._keeper)  # its bundle is free for the next one
+        self._seat.release()
         return self._code
 
     def _listen(self, write: int) -> None:
@@ -89,15 +96,30 @@ class RayProcess:
             os.fdopen(write, "wb", buffering=0) as pipe,
             suppress(ray.exceptions.RayError, OSError),
         ):
-            while True:
-                news: News = ray.get(self._keeper.news.remote())
-                for line in news.lines:
-                    pipe.write(json.dumps(line).encode() + b"\n")
-                if news.code is not None:
-                    self._code = news.code
-                    if not self._log.exists():  # a node on this machine writes it there itself
-                        self._log.write_text(news.log, encoding="utf-8")
-                    return
+            if refusal := self._seat.missing(self._killed.is_set):
+                self._code = NO_PLACE
+                _write(pipe, {"state": "failed", "detail": {"error": refusal}})
+                return
+            ray.get(
+                self._keeper.ping.remote()
+            )  # as long as it takes: its node may be lost just now
+            while not self._over(pipe, ray.get(self._keeper.news.remote(), timeout=SILENCE)):
+                pass
+
+    def _over(self, pipe: IO[bytes], news: News) -> bool:
+        """Pass on what it tells; whether that was all."""
+        for line in news.lines:
+            _write(pipe, line)
+        if news.code is None:
+            return False
+        self._code = news.code
+        if not self._log.exists():  # a node on this machine writes it there itself
+            self._log.write_text(news.log, encoding="utf-8")
+        return True
+
+
+def _write(pipe: IO[bytes], line: object) -> None:
+    pipe.write(json.dumps(line).encode() + b"\n")
 
 
 class RayStarter:
@@ -105,56 +127,39 @@ class RayStarter:
 
     def __init__(self, children: Sequence[Child], config: Config) -> None:
         self._config = config.ray
-        self._children = [child for child in children if placed(child)]
-        wanted = sum(bundle(child, self._config)["CPU"] for child in self._children)
+        first = [child for child in children if placed(child)]
+        wanted = sum(bundle(child, self._config)["CPU"] for child in first)
         connect(config.ray, max(usable_cores(), int(wanted)))
         try:
-            self._check_doors()
-            self._group = self._placed()
+            _check_doors(config)
+            self._places = Places(first, config.ray)
         except BaseException:
             ray.shutdown()
             raise
-        self._numbers = {child.name: number for number, child in enumerate(self._children)}
 
     def start(self, child: Child, log: Path) -> Process | RayProcess:
         """Start one; it says what becomes of it through its `stdout`."""
         if not placed(child):
             return Process(child, log)
-        number = self._numbers[child.name]
-        own = fitted(child, self._config, number)
-        return RayProcess(own, log.parent.name, self._group, number, log)
+        seat = self._places.seat(child)
+        own = fitted(child, self._config, seat.number)
+        return RayProcess(own, log.parent.name, seat, log)
 
     def close(self) -> None:
         """Give everything back; actors end with it."""
-        with suppress(ray.exceptions.RayError):
-            remove_placement_group(self._group)
+        self._places.close()
         ray.shutdown()
 
-    def _placed(self) -> Any:  # noqa: ANN401
-        group = placement_group(
-            [dict(bundle(child, self._config)) for child in self._children],
-            strategy=STRATEGIES[self._config.placement],
-        )
-        deadline = time.monotonic() + self._config.wait
-        there = False
-        while not there and time.monotonic() < deadline:
-            there = group.wait(SLICE)  # it listens to no signal meanwhile
-        if not there:
-            remove_placement_group(group)
-            text = unplaceable(self._children, self._config, nodes(), self._config.wait)
-            raise ConfigError(f"{text}.")
-        return group
 
-    def _check_doors(self) -> None:
-        """Processes of several machines reach each other only through doors that somebody watches."""
-        addresses = {node.address for node in nodes()}
-        mesh = self._children[0].config.mesh
-        if len(addresses) > 1 and not (mesh.keys or mesh.insecure):
-            found = ", ".join(sorted(addresses))
-            raise ConfigError(
-                f"The cluster has several machines ({found}): their mesh needs --mesh-keys, "
-                "a folder that is on all of them, or --insecure-mesh."
-            )
+def _check_doors(config: Config) -> None:
+    """Processes of several machines reach each other only through doors that somebody watches."""
+    addresses = {node.address for node in nodes()}
+    if len(addresses) > 1 and not (config.mesh.keys or config.mesh.insecure):
+        found = ", ".join(sorted(addresses))
+        raise ConfigError(
+            f"The cluster has several machines ({found}): their mesh needs --mesh-keys, "
+            "a folder that is on all of them, or --insecure-mesh."
+        )
 
 
 def connect(config: RayConfig, cores: int) -> None:
@@ -186,10 +191,3 @@ def connect(config: RayConfig, cores: int) -> None:
         raise ConfigError(
             f"There is no way into {where}: {text[0] if text else error!r}"
         ) from error
-
-
-def nodes() -> list[Node]:
-    """Those that live."""
-    return [
-        Node(each["NodeManagerAddress"], each["Resources"]) for each in ray.nodes() if each["Alive"]
-    ]

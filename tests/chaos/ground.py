@@ -39,10 +39,14 @@ PATIENCE: Final = 60.0
 
 @dataclass
 class Line:
-    """One of the two places for requests: when its pieces came, and when those with drafts did."""
+    """One of the two places for requests: when its pieces came, and when those with drafts did.
+
+    `looked` is when was looked for each of the pieces before in vain: the wait for it was no shorter than until then.
+    """
 
     tokens: int = 0
     pieces: list[float] = field(default_factory=list)
+    looked: list[float] = field(default_factory=list)
     drafted: list[float] = field(default_factory=list)
 
 
@@ -53,6 +57,7 @@ class Ground:
         self.lines = [Line() for _ in range(AT_ONCE)]
         self._folder = folder
         self._number = count(1)
+        self._looked = clock()
         self._asked: dict[int, Line] = {}
         config = Config(
             target=str(folder), dtype="float32", method="standalone", draft_length=4, drafters=2
@@ -108,6 +113,7 @@ class Ground:
                     case Received():
                         for message in event.messages:
                             self._hear(event.link, message, now)
+            self._looked = now
             pause(self.front, clock, min(end, now + 0.02))
         return True
 
@@ -125,6 +131,7 @@ class Ground:
                 line = self._asked[message.request]
                 line.tokens += len(message.tokens)
                 line.pieces.append(now)
+                line.looked.append(self._looked)
                 if any(message.drafted):
                     line.drafted.append(now)
             case Done(reason="length"):
@@ -142,8 +149,10 @@ class Ground:
 
     def restart(self) -> None:
         """A new process at the victim's address; listens until that says that it is ready."""
+        former = self._processes[VICTIM]
         self.signal(signal.SIGKILL)
-        self._processes[VICTIM].reap()
+        assert self.until(lambda: former.read() is None), "the victim does not die"
+        former.reap()
         first = self._children[VICTIM]
         again = first.config.model_copy(update={"bind": self.addresses[VICTIM]})
         self._children[VICTIM] = replace(first, config=again)

@@ -100,7 +100,10 @@ FAULTS: Final[Mapping[str, Fault]] = {
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds until both requests were drafted for again, and the longest time between two pieces meanwhile."""
+    """Seconds until both requests were drafted for again, and the longest wait for a piece meanwhile.
+
+    A wait counts while somebody looked: whoever measures starts processes, too, and looks for nothing until they run.
+    """
 
     seconds: float
     stall: float
@@ -131,7 +134,7 @@ def _recovery(ground: Ground, fault: Fault, *, other: bool) -> Recovery:
     assert again, "no drafts within a minute"
     found = Recovery(
         max(_resumed(each, begun) for each in ground.lines) - begun,
-        max(_longest(each.pieces, struck)[0] for each in ground.lines),
+        max(_waited(each, struck) for each in ground.lines),
     )
     if other:
         mend()
@@ -142,6 +145,16 @@ def _recovery(ground: Ground, fault: Fault, *, other: bool) -> Recovery:
 def _calm(ground: Ground, since: float) -> bool:
     """Whether both have been drafted for, time and again, since then."""
     return all(sum(at > since for at in each.drafted[-20:]) >= 10 for each in ground.lines)
+
+
+def _waited(line: Line, since: float) -> float:
+    """The longest wait for a piece that came later than this."""
+    before = [since, *line.pieces]
+    return max(
+        looked - max(since, last)
+        for last, came, looked in zip(before, line.pieces, line.looked, strict=False)
+        if came > since
+    )
 
 
 def _resumed(line: Line, begun: float) -> float:

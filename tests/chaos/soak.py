@@ -19,6 +19,7 @@ from typing import Final
 
 import httpx
 import psutil
+import yaml
 
 from tests.chaos.run import VISITORS, questions
 from tests.chaos.traffic import Question, Record, Traffic
@@ -28,6 +29,9 @@ from tests.e2e.service import Service, up
 LASTING: Final = ("front-0", "verifier-0")
 WARM: Final = 600
 """Pieces of streams before anything is measured: caches fill, threads start."""
+PATIENT: Final = {"link": {"silence": 15.0}}
+TIMEOUT: Final = 300.0
+"""A machine that does other things, too, stops processes for seconds; what is looked for here is what stays."""
 GROWTH: Final = 0.1
 SLACK: Final = 16
 """Memory may grow by a tenth and so many MiB: the prefix cache of the front door remembers what was asked."""
@@ -40,6 +44,7 @@ class Footprint:
     memory: dict[str, float]  # MiB by process
     descriptors: dict[str, int]
     threads: dict[str, int]
+    pids: dict[str, int]
     pages: float  # free, of the verifier and of drafters that have some
     mirrors: float
 
@@ -57,6 +62,11 @@ class Footprint:
                 for name, count in before.items()
                 if after[name] > count + 2
             ]
+        found += [
+            f"{name} was started again, which nobody meant"
+            for name, pid in self.pids.items()
+            if later.pids[name] != pid
+        ]
         if (self.pages, self.mirrors) != (later.pages, later.mirrors):
             found.append(
                 f"pages and mirrors {self.pages, self.mirrors}, then {later.pages, later.mirrors}"
@@ -71,6 +81,7 @@ def footprint(service: Service) -> Footprint:
         memory={name: each.memory_info().rss / 2**20 for name, each in processes.items()},
         descriptors={name: each.num_fds() for name, each in processes.items()},
         threads={name: each.num_threads() for name, each in processes.items()},
+        pids={name: each.pid for name, each in processes.items()},
         pages=sum(sum(each.gauges.get("pages_free", {}).values()) for each in said),
         mirrors=sum(sum(each.gauges.get("mirrors", {}).values()) for each in said),
     )
@@ -123,17 +134,24 @@ async def soak(
         traffic.stop()
         await asyncio.gather(*visitors)
         with suppress(TimeoutError):  # links that died are noticed, reports of what is over come in
-            await asyncio.wait_for(rest.wait(), 5.0)
+            await asyncio.wait_for(rest.wait(), 20.0)
         return done
 
-    warming = Traffic(service.url, asked)
+    warming = Traffic(service.url, asked, TIMEOUT)
     await visited(warming, asyncio.create_task(warming.tokens(WARM)))
     before = footprint(service)
-    traffic = Traffic(service.url, asked)
+    traffic = Traffic(service.url, asked, TIMEOUT)
     faults = asyncio.create_task(_faults(service, traffic, time.monotonic() + seconds, rng))
     made = await visited(traffic, faults)
     assert isinstance(made, int)
     return traffic.record, made, before, footprint(service)
+
+
+def ends(service: Service) -> list[str]:
+    """The last lines of the logs of those that are never killed."""
+    assert service.state
+    logs = [Path(service.state.logs) / f"{name}.log" for name in LASTING]
+    return [f"{log.name}: {line}" for log in logs for line in log.read_text().splitlines()[-15:]]
 
 
 def main() -> None:
@@ -144,12 +162,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
+        (folder / "draftmesh.yaml").write_text(yaml.safe_dump(PATIENT))
         target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
         with up(target, folder, *flags) as service:
             rng, began = random.Random(given.seed), time.monotonic()
             record, made, before, after = asyncio.run(soak(service, asked, given.minutes * 60, rng))
-    wrong = [*record.faults, *before.grown(after)]
+            wrong = [*record.faults, *before.grown(after)]
+            if wrong:
+                wrong += ends(service)
     if record.errors:
         wrong.append(f"{record.errors} requests failed, and no verifier was touched")
     minutes = (time.monotonic() - began) / 60

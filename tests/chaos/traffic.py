@@ -38,9 +38,10 @@ class Record:
 class Traffic:
     """Visitors in one event loop; whoever makes faults waits for their tokens instead of for time."""
 
-    def __init__(self, url: str, questions: Sequence[Question]) -> None:
+    def __init__(self, url: str, questions: Sequence[Question], timeout: float = TIMEOUT) -> None:
         self.record = Record()
         self._url = url
+        self._timeout = timeout
         self._questions = questions
         self._moved = asyncio.Condition()
         self._over = False
@@ -60,7 +61,7 @@ class Traffic:
 
     async def visit(self, number: int) -> None:
         """One visitor."""
-        limits = httpx.Timeout(TIMEOUT)
+        limits = httpx.Timeout(self._timeout)
         async with httpx.AsyncClient(timeout=limits) as client:
             while not self._over:
                 question = self._questions[number % len(self._questions)]

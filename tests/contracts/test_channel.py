@@ -12,9 +12,10 @@ from kvtransfer.channel import CHUNK_BYTES, PLACES, Receiver, Sender
 from kvtransfer.channels import CHANNELS, common
 from protocol.errors import LocalError, PeerError
 from protocol.messages import Parcel
+from tests.kvtransfer.cases import CASES
 
 
-@pytest.fixture(params=sorted(CHANNELS))
+@pytest.fixture(params=CASES)
 def channel(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -100,7 +101,7 @@ def test_a_receiver_does_not_follow_a_hint_that_leads_nowhere(channel: str) -> N
 
 
 def test_the_best_channel_that_both_have_comes_first() -> None:
-    assert common(["zmq", "carrier pigeon", "shm"]) == tuple(CHANNELS)
+    assert common(["carrier pigeon", *reversed(tuple(CHANNELS))]) == tuple(CHANNELS)
     assert common(["zmq"]) == ("zmq",)
     assert common([]) == ()
 
@@ -176,3 +177,47 @@ def test_memory_outlives_a_sender_that_is_killed_only_while_it_is_read() -> None
         assert bytes(receiver.open(Parcel(0, 5))) == b"alive"  # no bus error, no signal
         with pytest.raises(PeerError, match="cannot be reached"):  # no name is left behind
             ends.receiver(hint)
+
+
+nixl = pytest.mark.skipif("nixl" not in CHANNELS, reason="pip install 'draftmesh[nixl]'")
+
+GIVER = """
+import sys
+from kvtransfer.channels import CHANNELS
+sender = CHANNELS["nixl"].sender()
+sender.room()[:5] = b"alive"
+sender.seal(5)
+print(sender.hint.hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+@nixl
+@pytest.mark.full
+def test_places_of_another_process_are_read_until_it_is_gone() -> None:
+    ends = CHANNELS["nixl"]
+    with subprocess.Popen(
+        [sys.executable, "-c", GIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        receiver = ends.receiver(bytes.fromhex(child.stdout.readline().decode()))
+        assert bytes(receiver.open(Parcel(0, 5))) == b"alive"
+        assert bytes(receiver.open(Parcel(PLACES - 1, CHUNK_BYTES))) == bytes(CHUNK_BYTES)
+        child.kill()
+        child.wait()
+        with pytest.raises(PeerError, match="place 0"):
+            receiver.open(Parcel(0, 5))
+        receiver.close()
+        receiver.close()
+
+
+@nixl
+@pytest.mark.full
+def test_a_parcel_beside_the_places_is_not_read() -> None:
+    sender = CHANNELS["nixl"].sender()
+    receiver = CHANNELS["nixl"].receiver(sender.hint)
+    for parcel in (Parcel(PLACES, 1), Parcel(0, CHUNK_BYTES + 1)):
+        with pytest.raises(PeerError, match="no chunk"):
+            receiver.open(parcel)
+    receiver.close()
+    sender.close()

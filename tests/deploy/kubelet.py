@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import grpc
 import httpx
+import psutil
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
@@ -93,13 +94,17 @@ class Pod:
         grace = float(self.manifest["spec"]["terminationGracePeriodSeconds"])
         hook = self.only.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
         pause(hook)
-        self.process.send_signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         try:
             code = self.process.wait(grace - hook)
         except subprocess.TimeoutExpired:
             code = -signal.SIGKILL
         self.kill()
         return code
+
+    def _signal(self, number: int) -> None:
+        for program in psutil.Process(self.process.pid).children():
+            program.send_signal(number)
 
     def kill(self) -> None:
         """It is gone, with its address."""
@@ -219,12 +224,13 @@ class Cluster:
     def of(self, role: str) -> list[Pod]:
         return [pod for pod in self.pods if pod.role == role]
 
-    def roll_drafters(self) -> list[int]:
+    def roll(self, role: str) -> list[int]:
         """As a StatefulSet does: the last first, one at a time, each with its old name. Their exit codes."""
+        assert workloads(self.found)[role]["kind"] == "StatefulSet"
         codes = []
-        for pod in sorted(self.of("drafter"), key=lambda pod: pod.name, reverse=True):
+        for pod in sorted(self.of(role), key=lambda pod: pod.name, reverse=True):
             codes.append(pod.end())
-            self.start("drafter", pod.name).wait_ready()
+            self.start(role, pod.name).wait_ready()
         return codes
 
     def roll_verifiers(self) -> list[int]:

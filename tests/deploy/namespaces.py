@@ -18,7 +18,9 @@ def ip(*arguments: str) -> None:
 def permitted() -> bool:
     """Whether this user may make network namespaces, and a mount of its own."""
     try:
-        done = subprocess.run(["unshare", "-mn", "true"], check=False, capture_output=True)
+        done = subprocess.run(
+            ["unshare", "-mn", "-p", "--fork", "true"], check=False, capture_output=True
+        )
         ip("-V")
     except OSError:
         return False
@@ -58,9 +60,14 @@ class Network:
 
 
 def command(namespace: str, resolver: Path, arguments: list[str]) -> list[str]:
-    """A command that runs in the namespace and asks these name servers; it is the process itself that is started."""
+    """A command that runs in the namespace, asks these name servers, and sees no process of other pods.
+
+    The program is the only child of the process that is started, ends with it, and gives it its exit code.
+    """
     inside = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+    apart = ["unshare", "-m", "-p", "--fork", "--kill-child", "--mount-proc"]
     return [
         *("nsenter", f"--net=/run/netns/{namespace}"),
-        *("unshare", "-m", "--", "sh", "-c", inside, str(resolver), *arguments),
+        *apart,
+        *("--", "sh", "-c", inside, str(resolver), *arguments),
     ]

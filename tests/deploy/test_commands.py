@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from orchestrator.cli import app
 from protocol.keys import KeyRing
-from tests.deploy.chart import ROOT, manifests, settings
+from tests.deploy.chart import CHART, ROOT, manifests, settings
 from tests.deploy.typed import parsed
 
 KUBERNETES = (ROOT / "docs" / "kubernetes.md").read_text()
@@ -97,6 +97,14 @@ def test_commands_of_the_docs_are_ours(page: str) -> None:
         words = shlex.split(line, comments=True)
         end = next((at for at, word in enumerate(words) if word in {"|", ">"}), len(words))
         parsed(words[:end])
+
+
+def test_the_command_that_helm_tells_is_ours() -> None:
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    (typed,) = re.findall(r"-- orchestrator (.*)$", notes, flags=re.MULTILINE)
+    given = parsed(shlex.split(typed))
+    assert (given["command"], given["launcher"], given["detach"]) == ("up", "ray", False)
+    assert str(given["config"]) == "/etc/draftmesh/draftmesh.yaml"
 
 
 @pytest.mark.parametrize("path", re.findall(r"`([\w./-]+/[\w./-]+)`", KUBERNETES))

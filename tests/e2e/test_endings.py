@@ -1,4 +1,4 @@
-"""A hundred requests that end in every possible way leave every pool of every process as it was (reported fault 3)."""
+"""Many requests that end in every possible way leave every pool of every process as it was (reported fault 3)."""
 
 import asyncio
 import json
@@ -14,7 +14,6 @@ from tests.e2e import numbers
 from tests.e2e.service import Service, until, up
 from tests.models import write_byte_llama
 
-TIMES: Final = 20
 MANY: Final = list(range(5, 250))
 LEVELS: Final = ("pages_free", "mirrors", "running", "waiting", "in_flight")
 
@@ -58,11 +57,11 @@ async def leave(url: httpx.URL, body: Mapping[str, Any]) -> str:
     return "gone"
 
 
-async def everybody(url: str) -> list[str]:
-    """All at once, so that most of them wait."""
+async def everybody(url: str, times: int) -> list[str]:
+    """Five kinds, each so often, all at once, so that most of them wait."""
     async with httpx.AsyncClient(base_url=url, timeout=120) as client:
         asked = []
-        for number in range(TIMES):
+        for number in range(times):
             body = {"prompt": f"one two {number} one two one", "max_tokens": 20, "seed": number}
             asked += [
                 ask(client, {**body, "stop_token_ids": MANY}),
@@ -77,9 +76,16 @@ async def everybody(url: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("page_size", "draft_length"), [pytest.param(1, 1, marks=pytest.mark.full), (16, 8)]
+    ("page_size", "draft_length", "times"),
+    [
+        pytest.param(1, 1, 20, marks=pytest.mark.full),
+        pytest.param(16, 8, 20, marks=pytest.mark.full),
+        (16, 8, 6),
+    ],
 )
-def test_nothing_is_left_anywhere(tmp_path: Path, page_size: int, draft_length: int) -> None:
+def test_nothing_is_left_anywhere(
+    tmp_path: Path, page_size: int, draft_length: int, times: int
+) -> None:
     model = tmp_path / "model"
     write_byte_llama(model)
     small = {"kv_bytes": 4 << 20}
@@ -93,9 +99,9 @@ def test_nothing_is_left_anywhere(tmp_path: Path, page_size: int, draft_length: 
     with up(str(model), tmp_path, *flags, "--draft-length", str(draft_length)) as service:
         until(lambda: len(levels(service)) == 4, "all four have reported")
         before = levels(service)
-        ends = asyncio.run(everybody(service.url))
+        ends = asyncio.run(everybody(service.url, times))
         for end in ("stop", "length", "left", "cannot_continue", "gone"):
-            assert ends.count(end) >= TIMES - 5, ends
+            assert ends.count(end) >= 0.75 * times, ends
         until(lambda: levels(service) == before, "all is as it was")
         hashes = {
             node["weights"] for node in httpx.get(f"{service.url}/server_info").json()["nodes"][1:]

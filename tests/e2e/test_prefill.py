@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import httpx
 import pytest
-import torch
 import yaml
 
 from tests.e2e import numbers
+from tests.e2e.prompts import OUTPUT, prompt, wanted
 from tests.e2e.service import Service, until, up
 from tests.models import write_byte_llama
 
-OUTPUT: Final = 16
 LENGTHS: Final = (31, 32, 33, 700)
 """Around pages, and more than a forward takes at once."""
 LONG: Final = {"move_seconds": 60.0, "accept_seconds": 60.0}
@@ -41,21 +40,6 @@ def service(
     with up(str(target[0]), folder, *flags) as running:
         until(lambda: len(numbers.read(running.url)) == 4, "all four have reported")
         yield running
-
-
-def prompt(length: int, salt: int) -> list[int]:
-    return [5 + (7 * index * index + 3 * index + 11 * salt) % 250 for index in range(length)]
-
-
-def wanted(model: Any, tokens: list[int]) -> list[int]:  # noqa: ANN401
-    """What `transformers` says."""
-    ids = torch.tensor([tokens])
-    with torch.no_grad():
-        out = model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=OUTPUT, do_sample=False
-        )
-    found: list[int] = out[0, len(tokens) :].tolist()
-    return found
 
 
 async def ask(url: str, prompts: list[list[int]]) -> list[list[int]]:

@@ -166,24 +166,13 @@ def _in_flight(service: Service) -> int:
     return count
 
 
-def test_interrupt_ends_everything(target: tuple[Path, Any], tmp_path: Path) -> None:
-    with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
-        pids = service.pids
-        port = httpx.URL(service.url).port
-        service.interrupt()
-        assert service.process.wait(30) == 0
-    assert not any(psutil.pid_exists(pid) for pid in pids.values())
-    assert port
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
-
-
-def test_a_drain_ends_streams_and_begins_none(target: tuple[Path, Any], tmp_path: Path) -> None:
+def test_a_drain_ends_streams_begins_none_and_leaves_nothing(
+    target: tuple[Path, Any], tmp_path: Path
+) -> None:
     patient = {part: {"drain_seconds": 90.0} for part in ("front", "verifier", "drafter")}
     (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(patient))
     with up(str(target[0]), tmp_path, "--drafters", "1", "--dtype", "float32") as service:
-        url = service.url
+        url, pids = service.url, service.pids
         running = stream(service, 900)
         tokens = token_ids([next(running)])
         service.interrupt()
@@ -194,8 +183,15 @@ def test_a_drain_ends_streams_and_begins_none(target: tuple[Path, Any], tmp_path
         tokens += token_ids(running)
         assert tokens == right(target, 900)
         assert service.process.wait(90) == 0
+    assert not any(psutil.pid_exists(pid) for pid in pids.values())
+    port = httpx.URL(url).port
+    assert port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
 
 
+@pytest.mark.full  # what it starts is that of tests/orchestrator/test_local_service.py
 def test_a_parent_that_dies_takes_its_children_along(
     target: tuple[Path, Any], tmp_path: Path
 ) -> None:

@@ -208,7 +208,7 @@ def test_a_caller_that_does_not_sample_is_obeyed_by_all(
 def test_a_collector_that_never_answers_delays_nothing(target: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf:
         endpoint = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        flags = ("--drafters", "1", "--dtype", "float32", "--otlp-traces-endpoint", endpoint)
+        flags = ("--drafters", "0", "--dtype", "float32", "--otlp-traces-endpoint", endpoint)
         with up(str(target), tmp_path, *flags) as service:
             for _ in range(3):
                 assert ask(service)["usage"]["completion_tokens"] == TOKENS

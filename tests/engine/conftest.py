@@ -1,5 +1,6 @@
 """Tiny random checkpoints of every served architecture, written once a session by transformers."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from engine.config import EngineConfig
 from engine.pages import PagedSequence, PagePool
 from engine.runner import Engine, Row
 
+ATTENTION: Final = os.environ.get("DRAFTMESH_ATTENTION", "auto")
+"""What models compute with: `tests/kernels` runs their tests for another backend too."""
 SHAPE: Final = {
     "vocab_size": 101,
     "hidden_size": 48,
@@ -70,7 +73,11 @@ class Tiny:
 
     def engine(self, pages: int = 32, page_size: int = 4, max_context: int = 128) -> Engine:
         config = EngineConfig(
-            pages=pages, page_size=page_size, max_context=max_context, dtype="float32"
+            pages=pages,
+            page_size=page_size,
+            max_context=max_context,
+            dtype="float32",
+            attention=ATTENTION,
         )
         return Engine.load(self.folder, config)
 

@@ -95,7 +95,7 @@ def test_new_tokens_that_see_each_other(tiny: Make) -> None:
     kv = torch.randn(32, 4, 2, keys, size)
     q = torch.randn(5, heads, size)
     rows = [Row([1] * 3, 6, [3, 4, 5], 0), Row([1] * 2, 1, [9], 0)]
-    out = engine._attention.prepare(rows, causal=False)(q, kv)
+    out = engine.attention.prepare(rows, causal=False)(q, kv)
     for row, queries in zip(rows, (q[:3], q[3:]), strict=True):
         k, v = kv[torch.tensor(row.pages)].flatten(0, 1)[: row.end].unbind(1)
         k, v = (each.repeat_interleave(heads // keys, 1) for each in (k, v))
@@ -104,4 +104,4 @@ def test_new_tokens_that_see_each_other(tiny: Make) -> None:
         torch.testing.assert_close(out[: len(queries)], wanted, atol=1e-5, rtol=1e-4)
         out = out[len(queries) :]
     with pytest.raises(EngineError, match="has 128 tokens at most"):
-        engine._attention.prepare([Row([1] * 129, 0, range(33), 0)], causal=False)
+        engine.attention.prepare([Row([1] * 129, 0, range(33), 0)], causal=False)

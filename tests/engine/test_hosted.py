@@ -16,7 +16,7 @@ from engine.models.llama import Llama
 from engine.pages import PagePool
 from engine.runner import Engine, Row
 from tests.architectures import HOSTED, write
-from tests.engine.conftest import Story, Tiny
+from tests.engine.conftest import ATTENTION, Story, Tiny
 from tests.engine.test_models import close
 
 Make = Callable[[str], Tiny]
@@ -35,7 +35,9 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 def engine(model: Tiny, implementation: Implementation = "transformers", **changes: Any) -> Engine:
-    settings: dict[str, Any] = {"pages": 48, "page_size": 4, "max_context": 128, "dtype": "float32"}
+    settings: dict[str, Any] = {
+        "pages": 48, "page_size": 4, "max_context": 128, "dtype": "float32", "attention": ATTENTION,
+    }  # fmt: skip
     return Engine.load(
         model.folder, EngineConfig(**(settings | changes), implementation=implementation)
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.config import EngineConfig
+from engine.config import EngineConfig, Implementation
 from engine.errors import EngineError
 from engine.models.config import ModelConfig
 from engine.runner import Engine, Row, bytes_per_page, pages_for
@@ -63,6 +63,27 @@ def test_only_the_slots_of_new_tokens_are_written(tiny: Make) -> None:
         assert written == [4, 6 * 4 + 2, 6 * 4 + 3]
 
 
+@pytest.mark.parametrize("implementation", ["auto", "transformers"])
+def test_a_layer_is_told_of_when_it_is_in_the_pages(
+    tiny: Make, implementation: Implementation
+) -> None:
+    """Its own KV and that of all layers before it, as it is when the forward is over."""
+    settings = EngineConfig(
+        pages=8, max_context=32, dtype="float32", page_size=4, implementation=implementation
+    )
+    engine = Engine.load(tiny("llama").folder, settings)
+    seen: dict[int, list[torch.Tensor]] = {}
+
+    def reached(layers: int) -> None:
+        seen[layers] = [kv.clone() for kv in engine.kv]
+
+    engine.forward([Row([5, 6, 7], 2, [6, 1], 1)], reached=reached)
+    assert list(seen) == list(range(1, engine.model.layers + 1))
+    for layers, then in seen.items():
+        for layer, kv in enumerate(engine.kv):
+            assert torch.equal(then[layer], kv) is (layer < layers)
+
+
 def test_memory_is_counted_as_it_is_taken(tiny: Make) -> None:
     engine = tiny("llama").engine(pages=8)
     taken = sum(kv.nbytes for kv in engine.kv)
@@ -107,7 +128,10 @@ def test_end_tokens_come_from_both_files(tiny: Make) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"attention": "magic"}, "attention magic does not exist, only sdpa"),
+        ({"attention": "magic"}, "attention magic does not exist, only auto, sdpa, triton"),
+        ({"attention": "triton"}, "Triton's kernels run on a CUDA device, not on cpu"),
+        ({"device": "cuda:7"}, "device cuda:7 is not there: there are 0 CUDA devices"),
+        ({"device": "cuda:x"}, "device cuda:x is not served, only cpu, cuda and cuda:N"),
         ({"device": "tpu"}, "device tpu is not served, only cpu"),
     ],
 )

@@ -17,6 +17,7 @@ from protocol.errors import PeerError
 from protocol.messages import KvAccept, KvChunk, KvCredit, KvOffer
 from protocol.tensor import Tensor
 from tests.kvtransfer import layouts
+from tests.kvtransfer.cases import CASES
 
 CONFIG: Final = HandoverConfig(least=1)
 LAYERS: Final = (
@@ -75,7 +76,7 @@ class Pair:
         self.arrivals.link_down(1)
 
 
-@pytest.mark.parametrize("channel", sorted(CHANNELS))
+@pytest.mark.parametrize("channel", CASES)
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [

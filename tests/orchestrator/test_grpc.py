@@ -1,7 +1,7 @@
 """The same requests over HTTP and gRPC: the same text, the same usage, the same errors; and what gRPC alone has."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from orchestrator.rpc.draftmesh_pb2 import (
     GetServerInfoRequest,
 )
 from orchestrator.rpc.draftmesh_pb2_grpc import InferenceStub
-from protocol.messages import Emit
+from protocol.messages import AnyMessage, Done, Emit, Submit
 from tests.orchestrator.fakes import echo
 from tests.orchestrator.http_app import READY, FakeDoor, Http, error, events
 from tests.orchestrator.rpc_app import (
@@ -405,6 +405,27 @@ def test_a_message_that_is_too_large_is_not_read(tiny: Path) -> None:
 
     assert asked(http, go) is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert http.door.queries == []
+
+
+def test_messages_just_over_the_usual_limit_of_4_mib_pass_both_ways(tiny: Path) -> None:
+    """What comes in is read, and refused for what it asks; what goes out arrives where the client takes it."""
+    long = "a" * ((4 << 20) + 1)
+    http = Http(tiny, FakeDoor(), max_body=8 << 20)
+    assert refused(http, call(long))[:2] == (400, "prompt")
+
+    def answer(submit: Submit) -> Iterable[AnyMessage | Failure]:
+        yield Emit(submit.request, 0, (1,), long, drafted=(False,))
+        yield Done(submit.request, 0, "length", len(submit.tokens), 1)
+
+    async def go() -> str:
+        taken = (("grpc.max_receive_message_length", 8 << 20),)
+        async with (
+            served(Http(tiny, FakeDoor(answer)).desk) as server,
+            grpc.aio.insecure_channel(server.address, options=taken) as channel,
+        ):
+            return from_grpc(await generated(InferenceStub(channel), call("a"))).texts[0]
+
+    assert asyncio.run(go()) == long
 
 
 def test_a_port_that_is_taken_is_an_error(http: Http) -> None:

@@ -7,7 +7,15 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.launch import wanted
-from orchestrator.launch.placement import Node, bound_at, bundle, fitted, placed, unplaceable
+from orchestrator.launch.placement import (
+    Node,
+    bound_at,
+    bundle,
+    fitted,
+    hinted,
+    placed,
+    unplaceable,
+)
 from orchestrator.launch.plan import Child, children
 from orchestrator.ray_config import RayConfig
 
@@ -104,3 +112,37 @@ def test_ray_is_used_when_it_is_asked_for(
     settings: dict[str, str], environment: dict[str, str], name: str
 ) -> None:
     assert wanted(Config.model_validate(settings), environment) == name
+
+
+def test_a_prefill_node_needs_what_a_verifier_needs() -> None:
+    node = service(prefill=1, drafters=1)[1]
+    assert node.name == "prefill-0"
+    config = RayConfig(verifier_cpus=3, verifier_gpus=0.5, first_port=7400)
+    assert bundle(node, config) == {"CPU": 3, "GPU": 0.5}
+    own: Any = fitted(node, config, 1).config
+    assert (own.bind, own.threads) == ("tcp://127.0.0.1:7401", 3)
+
+
+def test_one_that_comes_later_finds_nodes_taken_that_are_shared_with_nobody() -> None:
+    late = service()[-1:]
+    config = RayConfig(placement="strict-spread")
+    assert unplaceable(late, config, NODES, 9, beside=2) == (
+        "drafter-1 cannot be placed: strict-spread needs 3 nodes, there are 2"
+    )
+    shared = unplaceable(late, RayConfig(), NODES, 9, beside=0)
+    assert shared.startswith("drafter-1 cannot be placed within 9 s")
+
+
+@pytest.mark.parametrize(
+    ("config", "node"),
+    [
+        (RayConfig(), "two"),
+        (RayConfig(placement="pack"), "one"),
+        (RayConfig(drafter_gpus=1), "two"),
+        (RayConfig(drafter_cpus=4), "one"),
+        (RayConfig(drafter_cpus=5), ""),
+    ],
+)
+def test_one_that_comes_later_goes_where_fewest_are_or_most(config: RayConfig, node: str) -> None:
+    there = [Node("", {"CPU": 4}, "one"), Node("", {"CPU": 2, "GPU": 1}, "two")]
+    assert hinted(service()[-1], config, there, ["one", "two", "one"]) == node

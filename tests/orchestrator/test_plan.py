@@ -155,3 +155,14 @@ def test_a_process_alone_has_all_cores_and_knows_the_whole_service() -> None:
     assert isinstance(front, FrontConfig)
     assert front.verifiers == ("tcp://v:1",)
     assert (front.service["verifiers"], front.service["drafters"]) == (4, 8)
+
+
+def test_a_prefill_node_alone_is_a_verifier_that_dials_nobody() -> None:
+    asked = {"host": "0.0.0.0", "port": 9200}  # noqa: S104
+    config = Config.model_validate({"verifiers": 2, "prefill": 3, "verifier": {"health": asked}})
+    place = Place("p-7", "tcp://0.0.0.0:7400")
+    node = alone(config, "prefill", place, (TARGET, DRAFT), 6)
+    assert isinstance(node.config, VerifierConfig)
+    assert (node.name, node.module, node.config.threads) == ("p-7", "verifier.prefill", 6)
+    assert node.config.bind == "tcp://0.0.0.0:7400"
+    assert node.config.health.port == 9200, "nobody else is asked at its machine"

@@ -10,6 +10,7 @@ from tests.sim.edits import Fault, fault
 from verifier.core import VerifierCore
 from verifier.handover import Handover
 from verifier.prefill_core import PrefillCore
+from verifier.prefill_queue import PrefillQueue
 from verifier.scheduler import Scheduler
 
 HANDOVER: Final[Mapping[str, Fault]] = {
@@ -52,21 +53,24 @@ HANDOVER: Final[Mapping[str, Fault]] = {
         unseen="time ends the lease too",
     ),
     "pages of a prompt kept": fault(
-        PrefillCore, "_forget", "self.pool.release(prompt.sequence)", "pass"
+        PrefillQueue, "remove", "self.pool.release(prompt.sequence)", "pass"
     ),
     "prompt outlives its link": fault(PrefillCore, "handle", "self._forget(job, ", "(", rare=True),
     "sent before it is computed": fault(
-        PrefillCore,
+        PrefillQueue,
         "_opened",
         "self._giving.computed(prompt.job, sequence.computed)",
         "self._giving.computed(prompt.job, offer.end)",
     ),
     "prefix hits not told": fault(
-        PrefillCore,
+        PrefillQueue,
         "_opened",
         "self._giving.computed(prompt.job, sequence.computed)",
         "pass",
         unseen="the next forward tells of them, or the verifier computes them itself",
+    ),
+    "layers sent before they are computed": fault(
+        Giving, "reached", "job.coming[0].end <= layers", "True"
     ),
     "late job kept": fault(Giving, "late", "now >= each.until", "False"),
 }

@@ -30,7 +30,9 @@ SPECULATION: Final[Mapping[str, Fault]] = {
     "no length cap": fault(
         DraftTail, "_check", "row.start + count > base + self.granted", "False", rare=True
     ),
-    "base beyond the committed": fault(DraftTail, "_check", "base > len(self.final)", "False"),
+    "base beyond the committed": fault(
+        DraftTail, "_check", "base > len(self.final)", "False", rare=True
+    ),
     "token ids unchecked": fault(DraftTail, "_check", "count and", "False and", rare=True),
     "confidences not settled": fault(
         DraftTail,
@@ -150,6 +152,13 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "judged",
         'self._leave(generation, "slow", part.now)',
         'setattr(generation, "binding", None)',
+    ),
+    "slow drafter tried by the next request": fault(
+        Drafting, "judged", "binding.drafter.doubted = True", "pass", rare=True
+    ),
+    "one left for good": fault(Roster, "heard", "drafter.doubted = False", "pass", rare=True),
+    "nearest drafter has every request": fault(
+        Roster, "choose", "untried or able", "able", rare=True
     ),
     "more mirrors than allowed": fault(
         DrafterCore, "_open", "len(self) >= self._config.max_requests", "False"

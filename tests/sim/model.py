@@ -200,12 +200,20 @@ class HashWorker:
         self._elapse = elapse
         self._watch = watch
 
-    def run(self, step: Step) -> list[Verdict]:
-        """All rows write, then all read: rows that share a page they write to ruin each other, as on a device."""
+    def run(
+        self, step: Step, reached: Callable[[int], None] = lambda _layers: None
+    ) -> list[Verdict]:
+        """All rows write, then all read: rows that share a page they write to ruin each other, as on a device.
+
+        `reached` hears of each layer when it is written, and may look at the pages then.
+        """
         self._watch(step)
         self._elapse(step.tokens)
-        for row in step.rows:
-            self._write(row)
+        places = [place for row in step.rows for place in self._write(row)]
+        reached(1)
+        for place in places:
+            self._beside[place] = self._slots[place]
+        reached(2)
         return [self._judge(row) for row in step.rows]
 
     @property
@@ -233,18 +241,22 @@ class HashWorker:
             tensors.append(Tensor("int64", (len(states), 1), data))
         return tensors
 
-    def _write(self, row: Work) -> None:
+    def _write(self, row: Work) -> list[int]:
+        """The first layer; the places that were written."""
         end = row.start + len(row.tokens)
         if len(set(row.pages)) != len(row.pages) or len(row.pages) * self._page_size < end:
             raise Breach(f"request {row.request}: pages {row.pages} for {end} positions")
         if max(row.tokens) >= self._chain.vocabulary:
             raise Breach(f"request {row.request}: token {max(row.tokens)} reached the target")
         state = self._line(row, row.start)[-1] if row.start else ROOT
+        places = []
         for position, token in enumerate(row.tokens, row.start):
             state = self._chain.after(state, token)
             page, slot = divmod(position, self._page_size)
             place = row.pages[page] * self._page_size + slot
-            self._slots[place] = self._beside[place] = state
+            self._slots[place] = state
+            places.append(place)
+        return places
 
     def _line(self, row: Work, end: int) -> list[int]:
         states: list[int] = []

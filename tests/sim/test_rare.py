@@ -14,6 +14,10 @@ STORIES: Final = {
         "verifier.test_tail",
         "test_a_token_outside_of_the_vocabulary_is_a_fault",
     ),
+    "base beyond the committed": (
+        "verifier.test_tail",
+        "test_a_row_that_knows_more_than_was_committed_is_a_fault",
+    ),
     "no length cap": (
         "verifier.test_core",
         "test_a_faulty_row_costs_its_request_the_drafter_for_a_while_and_nobody_else",
@@ -29,6 +33,18 @@ STORIES: Final = {
     "waits do not double": (
         "verifier.test_core",
         "test_a_refused_request_goes_on_plainly_and_asks_again_after_doubled_waits",
+    ),
+    "slow drafter tried by the next request": (
+        "verifier.test_failover",
+        "test_who_comes_later_does_not_try_a_drafter_that_was_left_until_it_is_heard_of",
+    ),
+    "one left for good": (
+        "verifier.test_failover",
+        "test_who_comes_later_does_not_try_a_drafter_that_was_left_until_it_is_heard_of",
+    ),
+    "nearest drafter has every request": (
+        "verifier.test_roster",
+        "test_one_request_finds_out_what_a_new_drafter_is_worth",
     ),
     "closed mirror keeps its news": (
         "drafter.test_sharing",

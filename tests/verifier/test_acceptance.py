@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.runner import Forward, Row
 from protocol.messages import Sampling
 from verifier.acceptance import RULES, Rule
+from verifier.judge_torch import TorchJudge
 from verifier.rules.plain import greedy, match
 from verifier.step import Step, Verdict, Work
 from verifier.worker import EngineWorker
@@ -256,14 +257,14 @@ def chunk(*tokens: int) -> Work:
 
 def test_the_engine_is_asked_for_the_rows_and_their_logits() -> None:
     engine = Scripted(peaks(3, 1))
-    EngineWorker(engine, match).run(Step((window(3, line=[5, 6]), chunk(8, 9))))
+    EngineWorker(engine, TorchJudge(match)).run(Step((window(3, line=[5, 6]), chunk(8, 9))))
     assert engine.asked == [[Row((6, 3), 1, (), 2), Row((8, 9), 0, (4,), 0)]]
 
 
 def test_chunks_have_empty_verdicts_in_their_places() -> None:
     engine = Scripted(peaks(3, 1, 6))
     step = Step((chunk(1, 2), window(3), chunk(4), window()))
-    assert EngineWorker(engine, match).run(step) == [
+    assert EngineWorker(engine, TorchJudge(match)).run(step) == [
         Verdict(),
         Verdict((3, 1), 1),
         Verdict(),
@@ -273,7 +274,10 @@ def test_chunks_have_empty_verdicts_in_their_places() -> None:
 
 def test_a_step_of_chunks_only_draws_nothing() -> None:
     engine = Scripted(torch.zeros(0, V))
-    assert EngineWorker(engine, match).run(Step((chunk(1), chunk(2)))) == [Verdict(), Verdict()]
+    assert EngineWorker(engine, TorchJudge(match)).run(Step((chunk(1), chunk(2)))) == [
+        Verdict(),
+        Verdict(),
+    ]
 
 
 def banning(work: Work, *tokens: int, draws: int) -> Work:
@@ -286,7 +290,9 @@ def test_an_end_cannot_be_drawn_before_the_least_number_of_tokens(rule: Rule) ->
     logits_NV = peaks(7, 7, 7, 7)
     logits_NV[:, 2] = 25.0
     step = Step((banning(window(2, 2, 7), 7, draws=2),))
-    assert EngineWorker(Scripted(logits_NV), rule).run(step) == [Verdict((2, 2, 7, 7), 3)]
+    assert EngineWorker(Scripted(logits_NV), TorchJudge(rule)).run(step) == [
+        Verdict((2, 2, 7, 7), 3)
+    ]
 
 
 @BOTH_RULES
@@ -294,7 +300,7 @@ def test_a_drafted_end_that_is_too_early_is_rejected(rule: Rule) -> None:
     logits_NV = peaks(7, 7)
     logits_NV[:, 2] = 25.0
     step = Step((banning(window(7), 7, draws=1),))
-    assert EngineWorker(Scripted(logits_NV), rule).run(step) == [Verdict((2,), 0)]
+    assert EngineWorker(Scripted(logits_NV), TorchJudge(rule)).run(step) == [Verdict((2,), 0)]
 
 
 @BOTH_RULES
@@ -302,7 +308,7 @@ def test_a_ban_is_of_one_row_only(rule: Rule) -> None:
     logits_NV = peaks(7, 7, 7, 7, 7)
     logits_NV[:, 2] = 25.0
     step = Step((window(7, 7), banning(window(), 7, 1, draws=9), chunk(3), window()))
-    tokens = [each.tokens for each in EngineWorker(Scripted(logits_NV), rule).run(step)]
+    tokens = [each.tokens for each in EngineWorker(Scripted(logits_NV), TorchJudge(rule)).run(step)]
     assert tokens == [(7, 7, 7), (2,), (), (7,)]
 
 
@@ -310,7 +316,7 @@ def test_a_sampled_row_under_a_ban_never_draws_the_end() -> None:
     windows = tuple(
         banning(window(sampling=Sampling(1.0, seed=seed)), 7, draws=1) for seed in range(500)
     )
-    verdicts = EngineWorker(Scripted(torch.zeros(500, V)), match).run(Step(windows))
+    verdicts = EngineWorker(Scripted(torch.zeros(500, V)), TorchJudge(match)).run(Step(windows))
     assert {verdict.tokens[0] for verdict in verdicts} == set(range(7))
 
 
@@ -322,7 +328,7 @@ def test_where_nothing_is_left_to_be_drawn_the_choice_is_told_so(
     """Only 3 may come, and never behind a 3: the second row is a dead end, and nobody beside it feels that."""
     narrow = Sampling(temperature, allowed=(2, 3), bad_words=((2,), (3, 3)))
     step = Step((window(3, 3, sampling=narrow), window(7)))
-    first, other = EngineWorker(Scripted(peaks(7, 7, 7, 7, 7)), rule).run(step)
+    first, other = EngineWorker(Scripted(peaks(7, 7, 7, 7, 7)), TorchJudge(rule)).run(step)
     assert (first.tokens, first.accepted) == ((3,), 1)
     assert "no token is left" in first.fault
     assert other == Verdict((7, 7), 1)

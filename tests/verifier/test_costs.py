@@ -70,3 +70,17 @@ def test_a_machine_that_becomes_slow_is_noticed() -> None:
             costs.learn(8, seconds)
     assert costs.table is not None
     assert costs.table.cost(1, 8) == pytest.approx(0.05)
+
+
+def test_where_steps_are_padded_the_table_steps_at_the_buckets_and_nowhere_else() -> None:
+    costs = Costs(CostTable((1, 8, 16, 24), (0.01, 0.02, 0.04, 0.05), padded=24))
+    costs.buckets = (1, 8, 16, 24)
+    for tokens in (2, 5, 8, 9, 16):
+        for _ in range(20):
+            costs.learn(tokens, 0.02 if tokens <= 8 else 0.04)
+    table = costs.table
+    assert table is not None
+    assert table.tokens == (1, 8, 16, 24)
+    assert table.padded == 24
+    steps = table.costs(0, 1, 24)
+    assert [place + 1 for place in range(1, 24) if steps[place] != steps[place - 1]] == [2, 9, 17]

@@ -32,6 +32,22 @@ def test_a_request_leaves_a_drafter_that_does_not_answer_for_one_that_may() -> N
     assert tokens(rig.run(90)) == list(range(4, 94))
 
 
+def test_who_comes_later_does_not_try_a_drafter_that_was_left_until_it_is_heard_of() -> None:
+    """It may be frozen: then every new request would find out by itself, and wait as long."""
+    rig = Rig(Limits(), Limits(), context=200)
+    rig.submit(1, max_tokens=190, ignore_eos=True)
+    steps(rig, TOO_LONG + 0.1)
+    rig.says(DRAFTER)
+    rig.submit(2, max_tokens=190, ignore_eos=True)
+    rig.submit(3, max_tokens=190, ignore_eos=True)
+    rig.step()
+    assert opened(rig, DRAFTER) == []
+    rig.hear(DRAFTER, Heartbeat())
+    rig.submit(4, max_tokens=190, ignore_eos=True)
+    rig.step()
+    assert opened(rig, DRAFTER) == [(4, 1)]
+
+
 def test_where_no_other_would_take_it_a_request_stays_with_a_slow_drafter() -> None:
     """A new mirror would only be later."""
     rig = Rig(Limits(), Limits(context=2), context=200)
@@ -62,6 +78,8 @@ def test_a_request_that_moved_for_slowness_moves_half_as_soon_again() -> None:
     moved: list[float] = []
     for _ in range(1000):
         before = rig.core.drafting.unbindings["slow"]
+        rig.hear(DRAFTER, Heartbeat())
+        rig.hear(SECOND, Heartbeat())
         rig.step(0.02)
         if rig.core.drafting.unbindings["slow"] > before:
             moved.append(rig.now)

@@ -67,11 +67,12 @@ class Channels:
 class Stage:
     """A core with room for eight pages of four positions, and a forward of 16 tokens at most."""
 
-    def __init__(self, pages: int = 8) -> None:
+    def __init__(self, pages: int = 8, layers: int = 1) -> None:
         self.now = 0.0
+        self.layout = Layout((LAYER,) * layers, page_size=4)
         self.core = PrefillCore(
             SchedulerConfig(max_chunk=16),
-            Giving(CONFIG, LAYOUT, ("zmq",), 100),
+            Giving(CONFIG, self.layout, ("zmq",), 40),
             Channels(),
             PagePool(pages, 4),
             context=40,
@@ -85,7 +86,7 @@ class Stage:
 
     def offer(self, request: int = 1, link: int = 1, prompt: Sequence[int] = PROMPT) -> None:
         end = len(prompt) - 1
-        layout = LAYOUT.encode()
+        layout = self.layout.encode()
         self.hear(link, KvOffer(request, request, tuple(prompt), 0, end, layout, ("zmq",)))
 
     def step(self) -> list[tuple[int, ...]]:
@@ -239,3 +240,35 @@ def test_words_that_have_no_place_are_counted() -> None:
     stage = Stage()
     stage.hear(1, KvCredit((3,)), Submit(1, (1,), Ending(3)))
     assert stage.core.counters["messages_unexpected"] == 2
+
+
+def test_layers_leave_while_further_ones_are_computed() -> None:
+    stage = Stage(layers=3)
+    stage.offer()
+    stage.says()
+    step = stage.core.plan(0.0)
+    assert step is not None
+    assert not stage.core.reached(1, 0.1)  # two layers make a chunk
+    assert stage.core.reached(2, 0.2)
+    assert stage.says() == [(0, 10)]
+    stage.core.settle(step, 0.0, 0.3)
+    assert stage.says() == [(0, 10)]
+    assert stage.says() == []
+
+
+def test_a_verifier_that_leaves_during_a_forward_leaves_nothing() -> None:
+    stage = Stage(layers=3)
+    stage.offer()
+    stage.offer(2, link=2, prompt=range(20, 25))
+    step = stage.core.plan(0.0)
+    assert step is not None
+    stage.core.reached(2, 0.1)
+    stage.core.handle(LinkDown(1, "silence"), 0.2)
+    assert stage.core.reached(3, 0.3)
+    stage.core.settle(step, 0.0, 0.4)
+    assert stage.says(2)[1:] == [(0, 4)]
+    stage.hear(2, KvTaken(2, 2))
+    assert stage.core.idle
+    assert stage.core.pool.free == 8
+    stage.offer(3, link=2)
+    assert stage.step() == [PROMPT[:10]]  # what was not computed to its end is not known

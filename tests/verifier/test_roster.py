@@ -1,10 +1,19 @@
-"""Who drafts for whom: least loaded, then the one that has been there longest; refusals make a request wait."""
+"""Who drafts for whom: who must be tried, who brings most, then the least loaded; refusals make a request wait."""
 
 import pytest
 
 from protocol.link import LinkUp
 from protocol.messages import Heartbeat, Limits
-from verifier.roster import LONGEST_WAIT, NEVER, PROBE_EVERY, Drafter, Roster, Waits
+from verifier.roster import (
+    FORGOTTEN,
+    KNOWN,
+    LONGEST_WAIT,
+    NEVER,
+    PROBE_EVERY,
+    Drafter,
+    Roster,
+    Waits,
+)
 
 
 def roster(*limits: Limits) -> Roster:
@@ -161,13 +170,30 @@ def known(made: Roster, link: int) -> Drafter:
     return drafter
 
 
+def gains(made: Roster, link: int, accepted: int, rounds: int = KNOWN) -> None:
+    """So many rounds had so many guesses of this drafter accepted."""
+    for _ in range(rounds):
+        known(made, link).gained(accepted)
+
+
 def far(made: Roster, link: int, seconds: float) -> None:
     """This drafter's beats come back after so long."""
     made.heard(link, Heartbeat(sent=1, echo=1_000_000), 1.0 + seconds)
 
 
+def chosen_and_bound(made: Roster, count: int) -> list[int]:
+    """Who gets these requests, one after the other; all of them go on."""
+    choices = []
+    for _ in range(count):
+        choices.append(chosen(made))
+        bind(made, choices[-1])
+    return choices
+
+
 def test_what_a_drafter_does_for_other_verifiers_counts_as_load() -> None:
     made = roster(Limits(), Limits())
+    gains(made, 1, 3)
+    gains(made, 2, 3)
     bind(made, 1, 2)
     made.heard(1, Heartbeat(load=2), 0.0)
     made.heard(2, Heartbeat(load=3), 0.0)
@@ -189,6 +215,8 @@ def test_a_way_counts_by_the_steps_that_it_takes() -> None:
         made = roster(Limits(), Limits())
         made.stepped(step)
         far(made, 1, 0.05)
+        gains(made, 1, 3)
+        gains(made, 2, 3)
         bind(made, 2)
         choices.append(chosen(made))
     assert choices == [2, 1]
@@ -196,28 +224,70 @@ def test_a_way_counts_by_the_steps_that_it_takes() -> None:
 
 def test_the_drafter_whose_guesses_are_accepted_gets_more_requests() -> None:
     made = roster(Limits(), Limits())
-    for _ in range(50):
-        known(made, 1).gained(0)
-        known(made, 2).gained(3)
-    choices = []
-    for _ in range(5):
-        choices.append(chosen(made))
-        bind(made, choices[-1])
-    assert choices == [2, 2, 2, 1, 2]
+    gains(made, 1, 1)
+    gains(made, 2, 3)
+    assert chosen_and_bound(made, 8) == [2, 2, 1, 2, 2, 2, 1, 2]
 
 
-def test_a_drafter_that_is_new_is_believed_as_good_as_the_best() -> None:
+def test_a_drafter_that_brings_nothing_gets_no_request_however_near_it_is() -> None:
+    """A request has its one token a round anyway: what is shared, and what a way makes less, is what guesses bring."""
     made = roster(Limits(), Limits())
-    known(made, 1).gained(4)
-    bind(made, 1)
-    assert chosen(made) == 2
+    made.stepped(0.005)
+    far(made, 2, 0.1)
+    gains(made, 1, 0)
+    gains(made, 2, 2)
+    assert set(chosen_and_bound(made, 20)) == {2}
+
+
+def test_drafters_that_nobody_knows_are_tried_in_turn_however_far_they_are() -> None:
+    """Else the nearest has every request, also if it never drafts."""
+    made = roster(Limits(), Limits(), Limits())
+    made.stepped(0.005)
+    far(made, 1, 0.1)
+    far(made, 3, 0.2)
+    assert chosen_and_bound(made, 6) == [2, 1, 3, 2, 1, 3]
+
+
+def test_drafters_that_bring_nothing_have_their_turns_also_where_one_request_runs_at_a_time() -> (
+    None
+):
+    made = roster(Limits(), Limits(), Limits())
+    made.stepped(0.005)
+    far(made, 1, 0.1)
+    for link in (1, 2, 3):
+        gains(made, link, 0)
+    assert [chosen(made) for _ in range(6)] == [2, 3, 1, 2, 3, 1]
+
+
+def test_one_request_finds_out_what_a_new_drafter_is_worth() -> None:
+    made = roster(Limits(), Limits())
+    gains(made, 1, 2)
+    bind(made, 1, 3)
+    assert chosen_and_bound(made, 3) == [2, 1, 1]
+    gains(made, 2, 2)
+    assert chosen_and_bound(made, 3) == [2, 2, 2]
+
+
+def test_the_first_rounds_count_alike() -> None:
+    """The first one is often late: it must not be all that is known."""
+    each = drafter()
+    for accepted in (0, 4, 4, 4):
+        each.gained(accepted)
+    assert each.gain == 3.0
 
 
 def test_a_drafter_that_was_bad_once_is_tried_again() -> None:
     made = roster(Limits(), Limits())
-    known(made, 1).gained(0)
-    known(made, 2).gained(5)
+    gains(made, 1, 0)
+    gains(made, 2, 5)
     bind(made, 2)
-    choices = [chosen(made) for _ in range(200)]
-    assert choices[0] == 2
-    assert 1 in choices
+    choices = [chosen(made) for _ in range(FORGOTTEN + 1)]
+    assert choices == [2] * FORGOTTEN + [1]
+
+
+def test_a_drafter_that_was_left_takes_nothing_until_it_says_something() -> None:
+    made = roster(Limits(), Limits())
+    known(made, 1).doubted = True
+    assert chosen_and_bound(made, 3) == [2, 2, 2]
+    made.heard(1, Heartbeat(), 0.0)
+    assert chosen(made) == 1

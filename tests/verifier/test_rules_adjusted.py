@@ -24,6 +24,7 @@ from tests.verifier.test_acceptance import V
 from tests.verifier.test_acceptance import law as logits_after
 from verifier.acceptance import RULES, Rule, make
 from verifier.config import PlannerConfig, SyntheticConfig, VerifierConfig
+from verifier.judge_torch import TorchJudge
 from verifier.matcher import Masks
 from verifier.step import Step, Verdict, Work
 from verifier.worker import EngineWorker
@@ -124,7 +125,7 @@ class Model:
 
 
 def judged(rule: Rule, works: Sequence[Work]) -> list[Verdict]:
-    return EngineWorker(Model(works), rule).run(Step(tuple(works)))
+    return EngineWorker(Model(works), TorchJudge(rule)).run(Step(tuple(works)))
 
 
 def rule_of(name: str) -> Rule:

@@ -29,10 +29,29 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- .Values.serviceAccount | default (include "draftmesh.name" .) -}}
 {{- end -}}
 
-{{/* Seconds that a role may take to drain, as its own section of the configuration says. */}}
+{{/* Roles that have pods; those that verifiers dial. */}}
+{{- define "draftmesh.roles" -}}
+front verifier {{ include "draftmesh.helpers" . }}
+{{- end -}}
+
+{{- define "draftmesh.helpers" -}}
+drafter{{ if .Values.config.prefill }} prefill{{ end }}
+{{- end -}}
+
+{{/* Seconds that a role may take to drain, as the section of its configuration says. */}}
 {{- define "draftmesh.drain" -}}
-{{- $part := get .root.Values.config .role | default dict -}}
+{{- $section := eq .role "prefill" | ternary "verifier" .role -}}
+{{- $part := get .root.Values.config $section | default dict -}}
 {{- get $part "drain_seconds" | default 10 | int -}}
+{{- end -}}
+
+{{/* The same for a whole service: roles end one after the other. */}}
+{{- define "draftmesh.drainAll" -}}
+{{- $all := 10 -}}
+{{- range include "draftmesh.roles" . | splitList " " -}}
+{{- $all = add $all (include "draftmesh.drain" (dict "root" $ "role" .)) -}}
+{{- end -}}
+{{- $all -}}
 {{- end -}}
 
 {{- define "draftmesh.prefix" -}}
@@ -43,8 +62,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "draftmesh.config" -}}
 {{- $mesh := ternary (dict "insecure" true) (dict "keys" "/etc/draftmesh/keys") .Values.mesh.insecure -}}
 {{- $host := .Values.mesh.host | trimAll "[]" -}}
+{{- $own := dict "host" $host "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) -}}
+{{- if not .Values.rayCluster.enabled -}}{{/* there several processes may share an address, and nobody asks them */}}
 {{- $asked := dict "health" (dict "host" $host "port" 9200) -}}
-{{- $own := dict "host" $host "port" 8000 "mesh" $mesh "front" (dict "metrics_port" 9100) "verifier" $asked "drafter" $asked -}}
+{{- $own = mustMerge $own (dict "verifier" $asked "drafter" $asked) -}}
+{{- end -}}
 {{- mustMergeOverwrite (deepCopy .Values.config) $own | toYaml -}}
 {{- end -}}
 

@@ -1,4 +1,4 @@
-{{/* The pod of a role: root, role, pods (its section of the values), dials (name of a headless Service, or empty). */}}
+{{/* The pod of a role: root, role, pods (its section of the values), dials (roles). */}}
 {{- define "draftmesh.pod" -}}
 {{- $root := .root -}}
 {{- $front := eq .role "front" -}}
@@ -76,9 +76,9 @@ spec:
         - --bind
         - tcp://{{ $root.Values.mesh.host }}:{{ $root.Values.mesh.port }}
         {{- end }}
-        {{- with .dials }}
+        {{- range .dials }}
         - --dial
-        - tcp://{{ . }}:{{ $root.Values.mesh.port }}
+        - tcp://{{ include "draftmesh.name" $root }}-{{ . }}s:{{ $root.Values.mesh.port }}
         {{- end }}
         - --config
         - /etc/draftmesh/draftmesh.yaml

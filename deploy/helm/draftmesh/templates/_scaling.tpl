@@ -6,3 +6,7 @@ sum(max by (engine) ({{ include "draftmesh.prefix" . }}num_requests_waiting{name
 {{- define "draftmesh.staleQuery" -}}
 sum(max by (node, reason) (rate(draftmesh_plain_rounds_total{namespace="{{ .Release.Namespace }}",service="{{ include "draftmesh.name" . }}-front",reason=~"late|waiting|no_drafter"}[2m])))
 {{- end -}}
+
+{{- define "draftmesh.queuedQuery" -}}
+sum(max by (node) (draftmesh_queued_tokens{namespace="{{ .Release.Namespace }}",service="{{ include "draftmesh.name" . }}-front"}))
+{{- end -}}

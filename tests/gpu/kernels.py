@@ -1,0 +1,150 @@
+"""On the device: are kernels right, and how near to its bounds are they?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.attention import Kind
+from engine.attention_triton import TritonAttention
+from engine.batch import Row
+from engine.config import EngineConfig
+from protocol.messages import Sampling
+from tests.contracts.attention import dealt, expected, model
+from tests.gpu.clock import Table, copied, multiplied, seconds
+from tests.kernels.case_judge import RULES, compared
+from verifier.config import VerifierConfig
+from verifier.judge_triton import TritonJudge
+from verifier.step import Work
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large things are: those of a device, or of a rehearsal without one."""
+
+    device: str
+    heads: tuple[int, int, int] = (32, 8, 128)
+    decode: tuple[tuple[int, int], ...] = ((64, 4096), (64, 32768))
+    chunk: tuple[int, int] = (2048, 6144)
+    requests: int = 256
+    drafts: int = 8
+    vocabulary: int = 151_936
+    copied: int = 4 << 30
+    product: int = 8192
+    judged: int = 60
+    dtype: torch.dtype = torch.bfloat16
+
+
+REHEARSAL = Scale(
+    device="cpu", heads=(4, 2, 16), decode=((3, 40),), chunk=(24, 40), requests=4, drafts=2,
+    vocabulary=3000, copied=1 << 16, product=32, judged=6, dtype=torch.float32,
+)  # fmt: skip
+
+
+def right(scale: Scale, table: Table) -> None:
+    """Attention against double precision, judges against the CPU."""
+    for size in (64, 128, 256) if scale.device != "cpu" else (16,):
+        counts = [(1, 600), (9, 41), (64, 1100), (130, 0), (1, 0)]
+        rows, pages = dealt(counts if scale.device != "cpu" else [(1, 20), (3, 5)], 16)
+        tree = Row([1] * 4, 33, list(range(pages, pages + 3)), 0, [1, 3, 5, 11])
+        rows.append(tree)
+        made = _attention(scale, (8, 2, size), pages + 3)
+        torch.manual_seed(size)
+        kv = torch.randn(pages + 3, 16, 2, 2, size, device=scale.device).to(scale.dtype)
+        tokens = sum(len(row.tokens) for row in rows)
+        q = torch.randn(tokens, 8, size, device=scale.device).to(scale.dtype)
+        for name, kind in (
+            ("", Kind()),
+            (", window", Kind(window=100)),
+            (", bent", Kind(softcap=5.0)),
+        ):
+            ours = made.prepare(rows)(q, kv, kind).cpu().double()
+            exact = expected(q.cpu(), kv.cpu(), rows, kind)
+            table.right(f"attention, D {size}{name}", float((ours - exact).abs().max()), 2e-2)
+    for rule in RULES:
+        compared(rule, scale.judged, seed=7, device=scale.device)
+        table.add(f"judge, rule {rule}", "as on the CPU", f"{scale.judged} windows")
+
+
+def fast(scale: Scale, table: Table) -> None:
+    """Fractions of what a copy and a product of matrices reach on this device."""
+    memory, matrix = copied(scale.device, scale.copied), multiplied(scale.device, scale.product)
+    table.add("memory, by a copy", f"{memory / 1e12:.2f} TB/s")
+    table.add("matrix units, by a product", f"{matrix / 1e12:.0f} TFLOP/s")
+    for requests, context in scale.decode:
+        spent, size, _ = _attended(scale, [(1, context - 1)] * requests)
+        share = size / spent / memory
+        name = f"attention, {requests} x 1 token, context {context}"
+        table.add(name, f"{spent * 1e6:.0f} us, {share:.0%} of memory", "80% of memory")
+    new, before = scale.chunk
+    spent, _, work = _attended(scale, [(new, before)])
+    name = f"attention, chunk of {new} behind {before}"
+    table.add(name, f"{spent * 1e6:.0f} us, {work / spent / matrix:.0%} of matrix", "60% of matrix")
+    _judged(scale, table, memory)
+
+
+def _attention(scale: Scale, heads: tuple[int, int, int], pages: int) -> TritonAttention:
+    config = EngineConfig(
+        pages=pages, max_context=65536, device=scale.device, page_size=16, attention="triton"
+    )
+    return TritonAttention(model(*heads), config)
+
+
+def _attended(scale: Scale, counts: Sequence[tuple[int, int]]) -> tuple[float, int, float]:
+    """Seconds, bytes of keys and values, and operations, of one layer."""
+    A, K, D = scale.heads
+    rows, pages = dealt(counts, 16)
+    attend = _attention(scale, scale.heads, pages).prepare(rows)
+    kv = torch.randn(pages, 16, 2, K, D, device=scale.device, dtype=scale.dtype)
+    q = torch.randn(sum(new for new, _ in counts), A, D, device=scale.device, dtype=scale.dtype)
+    spent = seconds(lambda: attend(q, kv), scale.device)
+    size = sum(new + before for new, before in counts) * 2 * K * D * kv.itemsize
+    seen = sum(new * before + new * (new + 1) / 2 for new, before in counts)
+    return spent, size, 4.0 * seen * A * D
+
+
+def _judged(scale: Scale, table: Table, memory: float) -> None:
+    draws = scale.drafts + 1
+    source = np.random.default_rng(0)
+    filters: dict[str, Any] = {"top_k": 50, "top_p": 0.9}
+    for name, how in (("", {}), (", top-k 50, top-p 0.9", filters)):
+        works = [
+            Work(
+                request=number, tokens=(1, *source.integers(0, scale.vocabulary, scale.drafts).tolist()),
+                start=99, pages=(), drafts=scale.drafts, draws=draws, choice=0,
+                sampling=Sampling(temperature=0.8, seed=number, **how),
+            )
+            for number in range(scale.requests)
+        ]  # fmt: skip
+        logits_NV = torch.randn(scale.requests * draws, scale.vocabulary, device=scale.device)
+        logits_NV *= 3
+        judge = TritonJudge(VerifierConfig(model=".", rule="match", device=scale.device))
+        spent = seconds(lambda: judge(works, logits_NV), scale.device, 5)  # noqa: B023  # called at once
+        read = logits_NV.numel() * 4
+        guesses_NK = torch.tensor([[*work.guesses, 0] for work in works]).view(-1, 1)
+        there_NK = guesses_NK.to(scale.device)
+        plain = seconds(lambda: _plain(logits_NV, there_NK, how), scale.device, 5)  # noqa: B023
+        shape = f"{scale.requests} x {draws} x {scale.vocabulary}"
+        table.add(
+            f"judge with its host, {shape}{name}",
+            f"{spent * 1e3:.2f} ms, {read / spent / memory:.0%} of memory, {plain / spent:.1f}x plain",
+            "70% of memory, 3x plain",
+        )
+
+
+def _plain(logits_NV: Tensor, guesses_N1: Tensor, how: dict[str, Any]) -> list[bool]:
+    """What a few lines of PyTorch make of the same: filters by sorting, draws, comparisons."""
+    scaled_NV = logits_NV / 0.8
+    if how:
+        kept = scaled_NV.topk(int(how["top_k"]), dim=-1).values[:, -1:]
+        scaled_NV = scaled_NV.masked_fill(scaled_NV < kept, -torch.inf)
+        sorted_NV, order_NV = scaled_NV.sort(dim=-1, descending=True)
+        before_NV = sorted_NV.softmax(-1).cumsum(-1) - sorted_NV.softmax(-1)
+        sorted_NV = sorted_NV.masked_fill(before_NV > how["top_p"], -torch.inf)
+        scaled_NV = torch.full_like(scaled_NV, -torch.inf).scatter(1, order_NV, sorted_NV)
+    drawn_N1 = torch.multinomial(scaled_NV.softmax(-1), 1)
+    same: list[bool] = (drawn_N1 == guesses_N1)[:, 0].tolist()
+    return same

@@ -1,0 +1,33 @@
+"""The script of `make gpu` runs to its end; what it measures here means nothing."""
+
+import pytest
+
+from tests.gpu.clock import Table
+from tests.gpu.forwards import steps
+from tests.gpu.kernels import REHEARSAL, fast, right
+from tests.kernels.case_graphs import Repeats
+
+
+def test_kernels_are_compared_and_timed() -> None:
+    table = Table()
+    right(REHEARSAL, table)
+    fast(REHEARSAL, table)
+    assert not table.failed
+    assert "judge with its host, 4 x 3 x 3000, top-k 50, top-p 0.9" in table.text()
+
+
+@pytest.mark.full
+def test_steps_of_a_model_with_random_weights() -> None:
+    table = Table()
+    steps("tiny", "cpu", table, recorder=Repeats())
+    assert not table.failed
+    assert "tiny: graphs against none" in table.text()
+
+
+@pytest.mark.full
+def test_services_are_compared() -> None:
+    from tests.gpu.service import compare  # noqa: PLC0415  # services take seconds to import
+
+    table = Table()
+    compare(table, rehearse=True)
+    assert "service, decoupled by plain, 1 at once" in table.text()

@@ -1,0 +1,229 @@
+"""A judge whose logits never leave the device: kernels adjust, filter, draw and decide; the host reads a few numbers.
+
+Shapes: R windows, N rows of logits of all of them, V vocabulary, C chunks of a row.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.kernels import check
+from engine.kernels.sampling import adjust, filter_rows, finish_rows, summarise
+from engine.kernels.windows import decide
+from engine.philox import Role
+from engine.upload import upload
+from verifier import packing
+from verifier.acceptance import RULES, make, rates
+from verifier.config import VerifierConfig
+from verifier.judge_torch import DEAD_END, End, TorchJudge, adjustments, bans, changes, cut
+from verifier.matcher import Masks
+from verifier.packing import Asked
+from verifier.rules.decisions import conditional
+from verifier.rules.plain import compare
+from verifier.rules.windows import NOT_NUMBERS
+from verifier.step import Verdict, Work
+
+CHUNK: Final = 2048
+STEP: Final = 512
+PIVOTS: Final = 16
+EDITED: Final = 256
+TESTED: Final[Mapping[str, int]] = {"ratio": 0, "block": 1, "threshold": 2, "synthetic": 3}
+"""Rules that test guesses by numbers, as `engine.kernels.windows` counts them; others draw the target's own tokens."""
+REGISTERS: Final = 168
+"""Of a thread that decides: left to itself the compiler takes fewer, and spills (`docs/gpu.md`)."""
+UNFILTERED: Final = 2**31 - 1
+DEAD: Final = 1
+"""State of a row from which nothing may be drawn."""
+
+
+class TritonJudge:
+    """See `verifier.judges.Judge`. `elsewhere` counts windows that were judged on the CPU.
+
+    The vocabulary is taken `chunk` tokens at a time, by searches `step` of them.
+    """
+
+    def __init__(self, config: VerifierConfig, *, chunk: int = CHUNK, step: int = STEP) -> None:
+        check(config.device)
+        self._chunk, self._step = chunk, step
+        self.elsewhere = 0
+        self._config = config
+        self._rule = RULES[config.rule]
+        self._number = TESTED.get(config.rule)
+        self._device = config.device
+        self._curve = conditional(rates(config)) if config.rule == "synthetic" else []
+        self._other = TorchJudge(make(config))
+
+    def __call__(self, windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
+        asked = [Asked(work, adjustments(work.sampling), bans(work)) for work in windows]
+        # `block` looks at rows behind a dead end, for which only the CPU's way of drawing there is defined.
+        far = [self._config.rule == "block" and each.bans for each in asked]
+        if not any(far):
+            return self._judge(asked, logits_NV)
+        self.elsewhere += sum(far)
+        parts = list(torch.split(logits_NV, [work.draws for work in windows]))
+        verdicts: list[Verdict | None] = [None] * len(windows)
+        for chosen in (True, False):
+            places = [place for place, each in enumerate(far) if each is chosen]
+            if places:
+                own = torch.cat([parts[place] for place in places])
+                made = (
+                    self._other([windows[place] for place in places], own)
+                    if chosen
+                    else self._judge([asked[place] for place in places], own)
+                )
+                for place, verdict in zip(places, made, strict=True):
+                    verdicts[place] = verdict
+        return [each for each in verdicts if each is not None]
+
+    def _judge(self, asked: Sequence[Asked], logits_NV: Tensor) -> list[Verdict]:
+        logits_NV = logits_NV.contiguous()
+        N, V = logits_NV.shape
+        masks = [
+            None if each.work.matcher is None else each.work.matcher.masks(each.work.guesses)
+            for each in asked
+        ]
+        arrays = packing.rows(asked)
+        arrays |= packing.places(asked, laws=self._rule.laws, fresh=self._rule.fresh)
+        edits = packing.edits(asked) if any(changes(each.work) for each in asked) else None
+        arrays |= edits or {}
+        allowed = packing.masks(asked, masks, V)
+        if allowed is not None:
+            arrays["masks"], arrays["mask_row"] = allowed
+        arrays["bans"] = packing.bans(asked, V)
+        hot = self._hot(asked)
+        arrays["windows"] = np.array(hot, np.int32)
+        if self._curve:
+            longest = max(1, *(len(each.work.tested) for each in asked))
+            curve = [*self._curve, *[0.0] * longest][:longest]
+            arrays["curve"] = np.array(curve)
+        on = upload(arrays, self._device)
+        _adjust(logits_NV, on, arrays)
+        out = torch.full((2 * N + 3 * len(asked),), -1, dtype=torch.int32, device=self._device)
+        token_N, state_N, *ends = torch.split(out, [N, N, *[len(asked)] * 3])
+        self._draw(
+            logits_NV,
+            on,
+            len(arrays["filtered"]),
+            rows=(token_N, state_N),
+            ends=ends,
+            hot=len(hot),
+        )
+        said = out.cpu().numpy()  # the one moment at which the host waits
+        tokens, states = said[:N], said[N : 2 * N]
+        kept, last, state = said[2 * N :].reshape(3, -1)
+        works = [each.work for each in asked]
+        verdicts = compare(works, tokens.tolist(), (states == 0).tolist())
+        for place in hot:
+            verdicts[place] = self._tested(works[place], kept[place], last[place], state[place])
+        return [
+            _ended(verdict, each, grammar, states[first : first + each.work.draws])
+            for verdict, each, grammar, first in zip(
+                verdicts, asked, masks, packing.begins(asked), strict=True
+            )
+        ]
+
+    def _hot(self, asked: Sequence[Asked]) -> list[int]:
+        """Windows whose guesses are tested by numbers: at temperature 0 all rules but a curve compare tokens."""
+        if self._number is None:
+            return []
+        return [
+            place
+            for place, each in enumerate(asked)
+            if self._curve or each.work.sampling.temperature > 0
+        ]
+
+    def _draw(
+        self,
+        logits_NV: Tensor,
+        on: Mapping[str, Tensor],
+        filtered: int,
+        *,
+        rows: tuple[Tensor, Tensor],
+        ends: Sequence[Tensor],
+        hot: int,
+    ) -> None:
+        """Launch what fills `rows` and `ends`."""
+        N, V = logits_NV.shape
+        chunk = self._chunk
+        chunks = -(-V // chunk)
+        held = 1 << (chunks - 1).bit_length()
+        new = logits_NV.new_empty
+        top_NC, sum_NC, top_N = new(N, chunks), new(N, chunks), new(N)
+        best_NC = new(N, chunks, dtype=torch.int32)
+        depth_N = torch.full((N,), UNFILTERED, dtype=torch.int32, device=self._device)
+        total_N = new(N, dtype=torch.float64)
+        masks = on.get("masks")
+        summarise[(N, chunks)](
+            logits_NV, best_NC if masks is None else masks, on.get("mask_row", best_NC),
+            top_NC, best_NC, sum_NC, on["heat"],
+            V, chunks, 0 if masks is None else masks.shape[1],
+            BLOCK=chunk, MASKS=masks is not None, num_warps=4,
+        )  # fmt: skip
+        if filtered:
+            filter_rows[(filtered,)](
+                logits_NV, on["filtered"], top_NC, sum_NC, top_N, depth_N,
+                on["heat"], on["top_k"], on["top_p"], on["floor"], chunks, V,
+                BLOCK=chunk, CHUNKS=held, STEP=self._step, J=PIVOTS, num_warps=4,
+            )  # fmt: skip
+        token_N, state_N = rows
+        finish_rows[(N,)](
+            logits_NV, top_NC, best_NC, sum_NC, top_N, depth_N, total_N, token_N, state_N,
+            on["heat"], on["seeds"], on["choices"], on["positions"], chunks, V,
+            BLOCK=chunk, CHUNKS=held, DRAW=self._number is None, ROLE=int(Role.TARGET),
+            num_warps=4,
+        )  # fmt: skip
+        if hot:
+            bars = self._config.threshold
+            decide[(hot,)](
+                logits_NV, top_NC, best_NC, sum_NC, top_N, depth_N, total_N, state_N,
+                on["heat"], on["seeds"], on["choices"], on["positions"],
+                on["windows"], on["window_row"], on["window_draws"], on["window_tested"],
+                on["window_guess"], on["window_base"],
+                on["guess_token"], on["guess_share"], on["law_id"], on["law_share"],
+                on.get("curve", on["guess_share"]), *ends,
+                bars.single, bars.accumulated, chunks, V,
+                RULE=self._number, BLOCK=chunk, CHUNKS=held, LAW=on["law_id"].shape[1],
+                ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL),
+                num_warps=8, maxnreg=REGISTERS,
+            )  # fmt: skip
+
+    @staticmethod
+    def _tested(work: Work, kept: int, last: int, state: int) -> Verdict:
+        tokens = work.tested[: int(kept)]
+        if state:
+            return Verdict(tokens, len(tokens), fault=NOT_NUMBERS)
+        if last >= 0:
+            tokens = (*tokens, int(last))
+        # A guess that took the place of the target's own token is not counted as a draft.
+        return Verdict(tokens, len(tokens) - 1)
+
+
+def _adjust(logits_NV: Tensor, on: Mapping[str, Tensor], arrays: Mapping[str, Any]) -> None:
+    """Biases and penalties, then what cannot come."""
+    if "edit_row" in on:
+        longest = int((arrays["list_end"] - arrays["list_begin"]).max())
+        adjust[(len(arrays["edit_row"]), -(-longest // EDITED))](
+            logits_NV, on["edit_row"], on["edit_window"], on["edit_place"],
+            on["list_begin"], on["list_end"], on["list_id"], on["list_count"], on["list_seen"],
+            on["list_bias"], on["window_guess"], on["guess_token"],
+            on["repetition"], on["presence"], on["frequency"], logits_NV.shape[1],
+            BLOCK=EDITED, num_warps=4,
+        )  # fmt: skip
+    if len(arrays["bans"]):
+        logits_NV.view(-1).index_fill_(0, on["bans"], float("-inf"))
+
+
+def _ended(verdict: Verdict, each: Asked, grammar: Masks | None, states: Any) -> Verdict:  # noqa: ANN401
+    """The same, where no token may stand somewhere."""
+    if not each.bans:
+        return verdict
+    dead = np.flatnonzero(states == DEAD)
+    rows = len(grammar.rows) if grammar else 0
+    if grammar and grammar.fault and (not len(dead) or dead[0] > rows):
+        return cut(verdict, End(rows, grammar.fault))
+    if len(dead) and verdict.fault and len(verdict.tokens) == dead[0]:
+        return Verdict(verdict.tokens, int(dead[0]), fault=DEAD_END)
+    return verdict
