@@ -38,6 +38,8 @@ class Scene:
         """Where a service with so many drafters is."""
         if drafters not in self._services:
             place = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+            patient = "link: {silence: 60.0}\n"  # others may want this machine, too
+            (place / "draftmesh.yaml").write_text(patient, encoding="utf-8")
             flags = ("--drafters", str(drafters))
             self._services[drafters] = self._stack.enter_context(up(MODEL, place, *flags))
         return f"{self._services[drafters].url}/v1"
