@@ -71,7 +71,7 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
         fingerprint=fingerprint(proposer),
         limits=Limits(context(config, proposer), config.max_requests, config.max_ahead),
         needs=proposer.needs if isinstance(proposer, TakesHidden) else (),
-        device="cpu",  # drafters serve from no other
+        device=config.device,
     )
     log.info(
         "method %s, weights %s, %d mirrors at most",

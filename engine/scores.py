@@ -19,7 +19,7 @@ def score(logits_NV: Tensor, tokens: Sequence[int], top: int) -> list[Score]:
     """One score for each row and the token at its position; natural logarithms of float32 softmax."""
     scores: list[Score] = []
     for begin in range(0, len(tokens), ROWS_AT_ONCE):
-        chosen_M = torch.tensor(list(tokens[begin : begin + ROWS_AT_ONCE]))
+        chosen_M = torch.tensor(list(tokens[begin : begin + ROWS_AT_ONCE]), device=logits_NV.device)
         logits_MV = logits_NV[begin : begin + len(chosen_M)]
         total_M1 = logits_MV.logsumexp(dim=-1, keepdim=True)
         own = (logits_MV.gather(1, chosen_M[:, None]) - total_M1)[:, 0].tolist()

@@ -38,15 +38,12 @@ class Table:
 
 def seconds(run: Callable[[], object], device: str, repeats: int = 20) -> float:
     """The median of one call, on the device's own clock."""
+    if device == "cpu":
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
     for _ in range(3):
         run()
-    if device == "cpu":
-        times = []
-        for _ in range(2):
-            began = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - began)
-        return statistics.median(times)
     event: Any = torch.cuda.Event  # which is untyped
     pairs = []
     for _ in range(repeats):

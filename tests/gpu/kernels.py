@@ -39,8 +39,8 @@ class Scale:
 
 
 REHEARSAL = Scale(
-    device="cpu", heads=(4, 2, 16), decode=((3, 40),), chunk=(24, 40), requests=4, drafts=2,
-    vocabulary=3000, copied=1 << 16, product=32, judged=6, dtype=torch.float32,
+    device="cpu", heads=(4, 2, 16), decode=((3, 40),), chunk=(24, 40), requests=2,
+    drafts=1, vocabulary=500, copied=1 << 16, product=32, judged=6, dtype=torch.float32,
 )  # fmt: skip
 
 

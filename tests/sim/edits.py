@@ -37,7 +37,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Edits that belong together. `rare`: takes hundreds of histories; `unseen`: why no history shows it."""
+    """Edits that belong together. `rare`: takes hundreds of histories; `unseen`: why no history shows it.
+
+    One that is both has a story all the same.
+    """
 
     edits: tuple[Edit, ...]
     rare: bool = False

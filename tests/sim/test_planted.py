@@ -8,7 +8,7 @@ from tests.sim.small_scope import Scope, explore
 
 QUICK = [name for name, fault in PLANTED.items() if not (fault.rare or fault.unseen)]
 SEEDS = known()
-RARE = [name for name, fault in PLANTED.items() if fault.rare]
+RARE = [name for name, fault in PLANTED.items() if fault.rare and not fault.unseen]
 TAIL_FAULTS = [
     "late tokens not compared",
     "start beyond the line taken",

@@ -1,1 +1,1 @@
-"""`/dashboard`: a running service on one page, live. What it shows is made here; how it looks, by files beside."""
+"""`/dashboard`: one page that shows a running service, live. What it shows is made here; files beside draw it."""
