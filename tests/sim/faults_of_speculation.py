@@ -143,6 +143,7 @@ SPECULATION: Final[Mapping[str, Fault]] = {
         "_make_room",
         'self._refuse(mirror.link, mirror.request, mirror.epoch, "full", text)',
         "pass",
+        rare=True,
     ),
     "left without a wait": fault(
         Drafting, "_leave", "generation.waits.refused(binding.drafter.link, reason, now)", "pass"

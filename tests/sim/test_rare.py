@@ -46,6 +46,10 @@ STORIES: Final = {
         "verifier.test_roster",
         "test_one_request_finds_out_what_a_new_drafter_is_worth",
     ),
+    "shared place given up without a word": (
+        "drafter.test_sharing",
+        "test_a_verifier_that_comes_late_gets_its_share_of_a_full_drafter",
+    ),
     "closed mirror keeps its news": (
         "drafter.test_sharing",
         "test_a_mirror_that_is_closed_says_nothing_more",
