@@ -26,6 +26,7 @@ from protocol.loop import pause
 from protocol.messages import Done, DraftClose, DraftSync, Emit, Ending, Submit
 from protocol.runtime import clock, draw
 from protocol.zmq_mesh import ZmqMesh
+from tests.chaos.run import DRAFTED
 from tests.models import write_byte_llama
 
 VICTIM, OTHER = "drafter-0", "drafter-1"
@@ -59,9 +60,8 @@ class Ground:
         self._number = count(1)
         self._looked = clock()
         self._asked: dict[int, Line] = {}
-        config = Config(
-            target=str(folder), dtype="float32", method="standalone", draft_length=4, drafters=2
-        )
+        fields = {"target": str(folder), "dtype": "float32", "method": "standalone"}
+        config = Config.model_validate({**fields, "draft_length": 4, "drafters": 2, **DRAFTED})
         planned = {
             each.name: each
             for each in children(config, folder, folder, usable_cores())

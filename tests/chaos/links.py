@@ -17,6 +17,7 @@ from orchestrator.bench.relay import Relay, Wire
 from orchestrator.bench.rtt import Stand
 from orchestrator.config import Config
 from protocol.config import LinkConfig
+from tests.chaos.run import DRAFTED
 from tests.models import write_byte_llama
 
 TOKENS: Final = 24
@@ -71,7 +72,8 @@ def run(say: Callable[[str], object]) -> list[str]:
         folder = Path(name)
         (folder / "model").mkdir()
         write_byte_llama(folder / "model")
-        config = Config(target=str(folder / "model"), dtype="float32", link=LinkConfig())
+        fields = {"target": str(folder / "model"), "dtype": "float32", "link": LinkConfig()}
+        config = Config.model_validate({**fields, **DRAFTED})
         stand = Stand(config, folder, silence=config.link.silence)
         try:
             return faults(Asker(stand.url), stand.relay, say)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import psutil
 import torch
 import transformers
+import yaml
 
 from orchestrator.models import resolve
 from tests.chaos.traffic import Question, Record, Traffic
@@ -22,6 +23,8 @@ from tests.exact.oracle import GAP, greedy
 from tests.models import write_byte_llama
 
 VISITORS: Final = 4
+DRAFTED: Final = {"verifier": {"planner": {"name": "fixed"}}}
+"""So small a target is too fast for drafts to pay: planners that weigh them would not ask for any."""
 BETWEEN: Final = (10, 400)
 """Pieces of streams between two faults."""
 
@@ -85,6 +88,7 @@ def run(
     """Kill, freeze and thaw processes whose names begin with `victims`, at moments that `seed` chooses."""
     name, asked = questions(folder / "model", target=target)
     flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
+    (folder / "draftmesh.yaml").write_text(yaml.safe_dump(DRAFTED))
     with up(name, folder, *flags) as service:
         return asyncio.run(_rounds(service, asked, rounds, random.Random(seed), victims))
 

@@ -21,7 +21,7 @@ import httpx
 import psutil
 import yaml
 
-from tests.chaos.run import VISITORS, questions
+from tests.chaos.run import DRAFTED, VISITORS, questions
 from tests.chaos.traffic import Question, Record, Traffic
 from tests.e2e import numbers
 from tests.e2e.service import Service, up
@@ -162,7 +162,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "model").mkdir()
-        (folder / "draftmesh.yaml").write_text(yaml.safe_dump(PATIENT))
+        (folder / "draftmesh.yaml").write_text(yaml.safe_dump(DRAFTED | PATIENT))
         target, asked = questions(folder / "model")
         flags = ("--drafters", "2", "--dtype", "float32", "--draft-length", "4")
         with up(target, folder, *flags) as service:
