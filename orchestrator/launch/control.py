@@ -30,6 +30,8 @@ LONGEST_PATH: Final = 100
 """Characters of a Unix socket's path: systems end at 104 or 108."""
 PATIENCE: Final = 600.0
 """Seconds after which a wish whose caller named no deadline is not waited for any more."""
+EARLIER: Final = 0.9
+"""Part of a caller's time after which it is told how far it came: an answer at its end would come too late."""
 
 
 class Control:
@@ -76,7 +78,8 @@ class Control:
             refused = ApiError(400 if error.field else 412, error.text, error.field or None)
             context.abort_with_status(status(refused))
         context.add_callback(self._service.look_again)
-        seconds = context.time_remaining()
+        left = context.time_remaining()
+        seconds = None if left is None else EARLIER * left
         self._service.wait_for(
             lambda nodes: done(nodes) or not context.is_active(),
             PATIENCE if seconds is None else min(seconds, PATIENCE),

@@ -100,11 +100,11 @@ def test_who_does_not_want_to_wait_is_told_that_it_goes_on() -> None:
     pid = nodes()["drafter-0"].pid
     os.kill(pid, signal.SIGSTOP)
     code, text = run("scale", "--drafters", "0", "--wait", "0.3")
-    assert (code, text) == (
-        1,
-        "error: It has not come that far yet; `orchestrator status` tells how it goes on.\n",
-    )
     os.kill(pid, signal.SIGCONT)
+    assert code == 1
+    assert text.endswith(
+        "error: It has not come that far yet; `orchestrator status` tells how it goes on.\n"
+    )
     assert run("scale", "--drafters", "0")[0] == run("scale", "--drafters", "1")[0] == 0
     assert "drafter-0" in nodes()
 
