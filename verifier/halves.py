@@ -45,10 +45,12 @@ class Halves:
         for each in requests:
             self._told[each] = (now, len(requests))
 
-    def answered(self, request: int, now: float) -> None:
-        """A drafter's guesses follow the newest verdict on this request."""
-        if (told := self._told.pop(request, None)) is not None:
-            self._answers.learn(told[1], now - told[0])
+    def answered(self, request: int, now: float) -> float | None:
+        """A drafter's guesses follow the newest verdict on this request; how many seconds they took, if that is new."""
+        if (told := self._told.pop(request, None)) is None:
+            return None
+        self._answers.learn(told[1], now - told[0])
+        return now - told[0]
 
     def forget(self, request: int) -> None:
         """This request is over, or its drafter is."""

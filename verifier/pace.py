@@ -1,12 +1,18 @@
 """When the next step begins: who is waited for, how long, and who sits it out. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from verifier.generation import Binding, Generation
 from verifier.halves import Halves
 from verifier.planner import Planner
 from verifier.roster import Drafter
+
+SHORT: Final = 0.15
+"""Seconds that a step may wait whatever drafters usually take: a stream does not feel it..."""
+USUAL: Final = 3.0
+"""...and how many times longer than usual, if that is more: one that is frozen must not hold up every step."""
+SMOOTH: Final = 0.1
 
 
 class _Drafted(NamedTuple):
@@ -18,12 +24,13 @@ class _Drafted(NamedTuple):
 
 
 class Pace:
-    """Waiting for tails that are on their way, no longer than the planner has patience."""
+    """Waiting for tails that are on their way: no longer than the planner has patience, nor far longer than usual."""
 
     def __init__(self, planner: Planner, halves: Halves) -> None:
         self.halves = halves
         self.patient_until = 0.0  # when waiting ends; 0 if nobody waits
         self._planner = planner
+        self._usual = 0.0  # seconds that answers take, smoothed
         self._committed: list[int] = []  # requests whose drafters are to be told a verdict
 
     # --- what happens -------------------------------------------------------------------------------
@@ -34,13 +41,15 @@ class Pace:
 
     def stepped(self, now: float) -> None:
         """A step ended: from now on, tails may be waited for."""
-        self.patient_until = now + self._planner.patience if self._planner.patience else 0.0
+        patience = min(self._planner.patience, max(SHORT, USUAL * self._usual))
+        self.patient_until = now + patience if patience else 0.0
         self.halves.told(self._committed, now)
         self._committed.clear()
 
     def answered(self, request: int, drafter: Drafter, now: float) -> None:
         """The tail of this request follows its newest verdict."""
-        self.halves.answered(request, now)
+        if (took := self.halves.answered(request, now)) is not None:
+            self._usual += SMOOTH * (took - self._usual) if self._usual else took
         if now < self.patient_until:
             drafter.answered(in_time=True)
 

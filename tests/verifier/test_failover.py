@@ -5,7 +5,10 @@ import pytest
 from protocol.messages import DraftClose, DraftSync, DraftTailStream, Heartbeat, Limits, Refuse
 from tests.verifier.rig import tokens
 from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
+from verifier.config import PlannerConfig
 from verifier.drafting import TOO_LATE, TOO_LONG
+from verifier.pace import SHORT, USUAL
+from verifier.planners import PLANNERS
 
 
 def opened(rig: Rig, link: int) -> list[tuple[int, int]]:
@@ -85,6 +88,26 @@ def test_a_request_that_moved_for_slowness_moves_half_as_soon_again() -> None:
             moved.append(rig.now)
     waits = [later - sooner for sooner, later in zip([0.0, *moved], moved, strict=False)]
     assert [round(wait / TOO_LONG) for wait in waits] == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize(("usual", "longest"), [(0.01, SHORT), (0.2, USUAL * 0.2)])
+def test_where_both_work_in_turn_a_frozen_drafter_holds_up_a_step_no_longer_than_usual(
+    usual: float, longest: float
+) -> None:
+    """There a step waits for its tail as long as that takes, a second at most: a draft model may need it."""
+    own = PlannerConfig(draft_length=3, overlap=False)
+    rig = Rig(Limits(), context=200, planner=PLANNERS["fixed"](own))
+    rig.submit(1, max_tokens=190, ignore_eos=True)
+    rig.step()
+    for _ in range(30):
+        rig.says(DRAFTER)
+        assert rig.step() == []  # it waits
+        rig.now += usual
+        known = len(rig.core._generations[1].output.tokens)
+        rig.tail(known, known, 98, 98, 98)
+        assert rig.step()
+    waited = rig.core.drafting.pace.patient_until - rig.now
+    assert waited == pytest.approx(longest, rel=0.05)
 
 
 def test_requests_leave_a_draining_drafter_at_once_and_go_on_elsewhere() -> None:
