@@ -188,7 +188,7 @@ def test_a_drafter_that_joins_in_the_middle_is_as_good_as_one_that_was_there(
     late.start("drafter-0")
     late.finish(running)
     drafted, accepted = (after - then for after, then in zip(counts(late), before, strict=True))
-    assert accepted == drafted >= 10
+    assert accepted == drafted >= 8  # those before it was found again are plain
 
 
 @pytest.mark.parametrize("name", ["eagle3", "dspark"])
