@@ -85,6 +85,23 @@ class Places:
         self._free.append(place)
 
 
+class Placed:
+    """What senders have in common whose chunks lie in places that the receiver reads, or gives back."""
+
+    def __init__(self) -> None:
+        self._places = Places(PLACES)
+
+    def seal(self, size: int) -> Parcel:
+        return Parcel(self._places.seal(size, CHUNK_BYTES), size)
+
+    def give_back(self, place: int) -> None:
+        self._places.give_back(place)
+
+    @property
+    def away(self) -> int:
+        return self._places.away
+
+
 def checksum(data: memoryview) -> int:
     """XXH3, 64 bits."""
     digest: int = xxhash.xxh3_64_intdigest(data)

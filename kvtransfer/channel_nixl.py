@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check
+from kvtransfer.channel import CHUNK_BYTES, PLACES, Placed, check
 from protocol.errors import LocalError, PeerError
 from protocol.messages import Parcel, Part
 
@@ -58,29 +58,19 @@ class _Places:
             self.registered = None
 
 
-class ReadSender:
+class ReadSender(Placed):
     """Owns the places; nothing is sent, they are read."""
 
     def __init__(self) -> None:
+        super().__init__()
         agent = _agent("give")
         self._memory = _Places(agent)
         about = agent.get_partial_agent_metadata(self._memory.registered, inc_conn_info=True)
         self.hint = msgspec.msgpack.encode(_Hint(about, self._memory.address))
-        self._places = Places(PLACES)
 
     def room(self) -> memoryview | None:
         place = self._places.next
         return None if place is None else self._memory.view(place, CHUNK_BYTES)
-
-    def seal(self, size: int) -> Parcel:
-        return Parcel(self._places.seal(size, CHUNK_BYTES), size)
-
-    def give_back(self, place: int) -> None:
-        self._places.give_back(place)
-
-    @property
-    def away(self) -> int:
-        return self._places.away
 
     def close(self) -> None:
         self._memory.close()

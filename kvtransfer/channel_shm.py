@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check
+from kvtransfer.channel import CHUNK_BYTES, PLACES, Placed, check
 from protocol.errors import PeerError
 from protocol.messages import Parcel, Part
 
@@ -35,10 +35,11 @@ class _Hint(Part, frozen=True):
     token: bytes
 
 
-class MemorySender:
+class MemorySender(Placed):
     """Owns the memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._file = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self._file, _SIZE)
         fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, _seals())
@@ -46,21 +47,10 @@ class MemorySender:
         token = secrets.token_bytes(_TOKEN)
         self._memory[:_TOKEN] = token
         self.hint = msgspec.msgpack.encode(_Hint(os.getpid(), self._file, token))
-        self._places = Places(PLACES)
 
     def room(self) -> memoryview | None:
         place = self._places.next
         return None if place is None else _chunk(self._memory, place, CHUNK_BYTES)
-
-    def seal(self, size: int) -> Parcel:
-        return Parcel(self._places.seal(size, CHUNK_BYTES), size)
-
-    def give_back(self, place: int) -> None:
-        self._places.give_back(place)
-
-    @property
-    def away(self) -> int:
-        return self._places.away
 
     def close(self) -> None:
         if self._file >= 0:

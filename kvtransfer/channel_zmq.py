@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kvtransfer.channel import CHUNK_BYTES, PLACES, Places, check, checksum
+from kvtransfer.channel import CHUNK_BYTES, PLACES, Placed, check, checksum
 from protocol.errors import PeerError
 from protocol.messages import Parcel
 from protocol.tensor import Tensor
@@ -28,13 +28,13 @@ def _keep_memory() -> None:
         mallopt(_TRIM, _KEPT)
 
 
-class FrameSender:
+class FrameSender(Placed):
     """Buffers are used again once given back: by then the transport is done with them."""
 
     hint = b""
 
     def __init__(self) -> None:
-        self._places = Places(PLACES)
+        super().__init__()
         # One block that takes memory when it is first written, in huge pages where the system grants them.
         self._memory = np.zeros(PLACES * CHUNK_BYTES, np.uint8).data
 
@@ -49,13 +49,6 @@ class FrameSender:
         place = self._places.seal(size, CHUNK_BYTES)
         data = self._chunk(place, size)
         return Parcel(place, size, checksum(data), Tensor("uint8", (size,), data))
-
-    def give_back(self, place: int) -> None:
-        self._places.give_back(place)
-
-    @property
-    def away(self) -> int:
-        return self._places.away
 
     def close(self) -> None:
         """Nothing is held that others see."""

@@ -29,9 +29,14 @@ class Share:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def _computing(drafters: int, method: str) -> int:
+    """Drafters that compute with torch."""
+    return drafters if method not in LIGHT else 0
+
+
 def in_turn(cores: int, verifiers: int, drafters: int, method: str, *, prefill: int = 0) -> bool:
     """Whether drafters had better wait while the target computes, and it for them."""
-    computing = drafters if method not in LIGHT else 0
+    computing = _computing(drafters, method)
     return computing > 0 and cores < FEW * (verifiers + prefill + computing)
 
 
@@ -49,7 +54,7 @@ def shares(
 
     `turns`: target and drafters do not compute at the same time.
     """
-    computing = drafters if method not in LIGHT else 0
+    computing = _computing(drafters, method)
     each = max(1, cores // (verifiers + prefill + computing))
     beside = 0 if turns else computing
     numbers = {

@@ -151,10 +151,10 @@ def test_the_memory_of_another_machine_with_the_same_numbers_is_not_taken_for_ou
         ends.receiver(msgspec.msgpack.encode([process, 987654, token]))
 
 
-CHILD = """
+SENDER = """
 import sys
 from kvtransfer.channels import CHANNELS
-sender = CHANNELS["shm"].sender()
+sender = CHANNELS[sys.argv[1]].sender()
 sender.room()[:5] = b"alive"
 sender.seal(5)
 print(sender.hint.hex(), flush=True)
@@ -166,7 +166,7 @@ sys.stdin.read()
 def test_memory_outlives_a_sender_that_is_killed_only_while_it_is_read() -> None:
     ends = CHANNELS["shm"]
     with subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", SENDER, "shm"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         hint = bytes.fromhex(child.stdout.readline().decode())
@@ -181,23 +181,13 @@ def test_memory_outlives_a_sender_that_is_killed_only_while_it_is_read() -> None
 
 nixl = pytest.mark.skipif("nixl" not in CHANNELS, reason="pip install 'draftmesh[nixl]'")
 
-GIVER = """
-import sys
-from kvtransfer.channels import CHANNELS
-sender = CHANNELS["nixl"].sender()
-sender.room()[:5] = b"alive"
-sender.seal(5)
-print(sender.hint.hex(), flush=True)
-sys.stdin.read()
-"""
-
 
 @nixl
 @pytest.mark.full
 def test_places_of_another_process_are_read_until_it_is_gone() -> None:
     ends = CHANNELS["nixl"]
     with subprocess.Popen(
-        [sys.executable, "-c", GIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", SENDER, "nixl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         receiver = ends.receiver(bytes.fromhex(child.stdout.readline().decode()))
