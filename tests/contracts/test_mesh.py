@@ -204,7 +204,7 @@ def test_sending_to_a_node_that_is_gone_neither_blocks_nor_raises(world: World) 
     began = time.monotonic()
     for _ in range(1000):
         answerer.send(back, [b"are you there", bytes(1000)])
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < PATIENCE
     answerer.close()
 
 
@@ -216,7 +216,7 @@ def test_sending_to_a_node_that_never_was_neither_blocks_nor_raises(world: World
     began = time.monotonic()
     for _ in range(1000):
         dialler.send(peer, [bytes(1000)])
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_a_peer_that_was_hung_up_on_is_not_heard_any_more_and_may_be_dialled_again(
@@ -294,14 +294,14 @@ def test_a_wait_ends_at_once_while_a_message_is_unread(world: World) -> None:
     answerer.wait(PATIENCE)
     began = time.monotonic()
     answerer.wait(PATIENCE)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_a_wait_without_news_takes_its_time_and_no_more(world: World) -> None:
     node = world.node()
     began = time.monotonic()
     node.wait(0.05)
-    assert 0.05 <= time.monotonic() - began < 2.0
+    assert 0.05 <= time.monotonic() - began < PATIENCE
 
 
 def test_a_wait_for_a_time_that_is_over_returns(world: World) -> None:
@@ -309,7 +309,7 @@ def test_a_wait_for_a_time_that_is_over_returns(world: World) -> None:
     began = time.monotonic()
     for seconds in (0.0, -1.0, -1e9):
         node.wait(seconds)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_another_thread_ends_a_wait(world: World) -> None:
@@ -330,7 +330,7 @@ def test_a_wake_before_the_wait_is_not_lost_even_when_the_mesh_is_drained_betwee
     node.drain()
     began = time.monotonic()
     node.wait(PATIENCE)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_many_wakes_end_one_wait(world: World) -> None:
@@ -358,7 +358,7 @@ def test_close_frees_the_address_at_once_and_does_not_linger_on_unsent_messages(
     answerer.close()
     again = world.node(address)
     dialler.close()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < PATIENCE
     assert (again.address, again.drain()) == (address, [])
 
 
@@ -371,7 +371,7 @@ def test_what_was_not_sent_to_a_peer_that_was_hung_up_on_does_not_delay_the_clos
     began = time.monotonic()
     dialler.disconnect(peer)
     dialler.close()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_close_may_be_said_twice_and_a_late_wake_does_no_harm(world: World) -> None:
