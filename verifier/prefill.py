@@ -18,7 +18,7 @@ from protocol.link import Identity
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
-from protocol.runtime import arguments, clock, draw, fail, health, serve
+from protocol.runtime import arguments, clock, day, draw, fail, health, serve
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
 from verifier.prefill_core import PrefillCore
@@ -145,7 +145,7 @@ def build(config: VerifierConfig) -> PrefillNode:
         limits=Limits(context=loaded.longest),
         device=loaded.target.config.device,
     )
-    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw, day)
     return PrefillNode(core, endpoint, PrefillWorker(loaded.engine), clock)
 
 

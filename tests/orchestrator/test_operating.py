@@ -211,12 +211,17 @@ draftmesh_accepted_tokens_total{drafter="drafter-0",node="verifier-1",role="veri
 draftmesh_device{device="cpu",node="drafter-0",role="drafter"} 1.0
 # TYPE draftmesh_report_age_seconds gauge
 draftmesh_report_age_seconds{node="front-0",peer="verifier-0",role="front"} 0.75
+# TYPE draftmesh_clock_skew_seconds gauge
+draftmesh_clock_skew_seconds{node="front-0",peer="verifier-1",role="front"} -0.25
+# TYPE draftmesh_clock_skew_doubt_seconds gauge
+draftmesh_clock_skew_doubt_seconds{node="front-0",peer="verifier-1",role="front"} 0.002
 """
     told = numbers(page)
     assert told["drafter-0"] == Numbers("suffix", 0.002, 10, 5, device="cpu")
     assert told["drafter-0"].acceptance == 0.5
     assert told["verifier-0"] == Numbers("", None, 8, 5, heard=0.75)
     assert told["verifier-1"].acceptance == 0.0
+    assert (told["verifier-1"].skew, told["verifier-1"].skew_doubt) == (-0.25, 0.002)
     assert Numbers().acceptance is None
 
 
@@ -250,4 +255,5 @@ def test_the_doctor_finds_what_would_not_work(tiny: Path, service: LocalService)
     assert found["files"]["hint"].startswith("ulimit -n")
     assert found["target"]["grade"] == "ok"
     assert found["drafter-0"]["text"].startswith("ready")
+    assert re.match(r"ready, clock [+-]0\.\d ms from this one, give", found["front-0"]["text"])
     assert all(finding["hint"] for finding in found.values() if finding["grade"] != "ok")
