@@ -12,7 +12,10 @@ import pytest
 import yaml
 
 from orchestrator.ending import EXIT_CODES
-from tests.e2e.service import ROOT
+from orchestrator.traces.files import picked, read
+from orchestrator.traces.reading import traces
+from protocol import attributes
+from tests.e2e.service import ROOT, until
 from tests.models import write_byte_llama
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -34,7 +37,12 @@ def commands() -> list[str]:
 def reader(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A folder with a configuration for a small model, and `orchestrator` on the path; the environment for it."""
     write_byte_llama(tmp_path / "model")
-    config = {"target": str(tmp_path / "model"), "dtype": "float32", "port": 0}
+    config = {
+        "target": str(tmp_path / "model"),
+        "dtype": "float32",
+        "port": 0,
+        "verifier": {"planner": {"name": "fixed"}},  # so small a target needs no drafts
+    }
     (tmp_path / "draftmesh.yaml").write_text(yaml.safe_dump(config))
     program = tmp_path / "bin" / "orchestrator"
     program.parent.mkdir()
@@ -68,10 +76,18 @@ def typed(
     )
 
 
+def last(environment: dict[str, str]) -> set[str]:
+    """The names of the spans that `trace --last` would show."""
+    [folder] = (Path(environment["DRAFTMESH_CACHE"]) / "traces").iterdir()
+    return {span.name for span in picked(traces(read(folder)), "") or ()}
+
+
 @pytest.mark.full
 def test_a_reader_can_type_all_of_it(tmp_path: Path, reader: dict[str, str]) -> None:
     said: dict[str, list[str]] = {}
     for command in commands():
+        if command.startswith("orchestrator trace --last"):
+            until(lambda: {attributes.MIRROR, attributes.CHOICE} <= last(reader), "spans are kept")
         done = typed(command, tmp_path, reader)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         said.setdefault(command, []).append(done.stdout)
@@ -79,6 +95,7 @@ def test_a_reader_can_type_all_of_it(tmp_path: Path, reader: dict[str, str]) -> 
     assert first == again, "a drafter that is killed changes nothing"
     rows = [line.split()[:2] for line in said["orchestrator trace --last"][0].splitlines()]
     assert ["drafter", "mirror"] in rows
+    assert "detokenise" in {row[0] for row in rows}
     assert ET.parse(tmp_path / "last.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
     assert "drafter-far" in said["orchestrator status"][1]
     assert "verifier-0" in said["orchestrator logs verifier -n 1"][0]

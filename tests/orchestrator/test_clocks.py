@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from orchestrator.commands.checks.finding import Grade
-from orchestrator.commands.checks.services import against_here, judged, measured
+from orchestrator.commands.checks.services import against_here, judged, measured, protocol
 from orchestrator.commands.status import Numbers
 from orchestrator.front.clocks import Skew, skews
-from protocol.messages import Facts, Report
+from protocol.messages import PROTOCOL_VERSION, Facts, Report
 from protocol.rundir import NodeState, ServiceState
 
 NOON = 1_764_500_000.0
@@ -77,9 +77,17 @@ def test_the_quickest_answer_tells_the_time() -> None:
     script = list(answers((10, 11, 12.5), (20, 20.1, 22.05), (30, 39, 40.5), (40, 41, None)))
     times = iter([at for at, _ in script])
     said = iter([answer for _, answer in script[::2]])
-    found = measured(lambda: next(said), lambda: next(times))
+    info, found = measured(lambda: next(said), lambda: next(times))
     assert found == pytest.approx((2.0, 0.05))
-    assert measured(lambda: httpx.Response(401)) is None
+    assert info == {}, "what was said last"
+    assert measured(lambda: httpx.Response(401)) == ({}, None)
+
+
+def test_a_service_that_speaks_another_protocol_is_in_doubt() -> None:
+    [found] = protocol(SERVICE, PROTOCOL_VERSION + 1)
+    assert (found.what, found.grade) == ("draftmesh", Grade.DOUBT)
+    assert f"version {PROTOCOL_VERSION + 1} of the protocol" in found.text
+    assert [*protocol(SERVICE, PROTOCOL_VERSION), *protocol(SERVICE, None)] == []
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,8 @@ def test_who_follows_reads_to_the_end(tiny: Path) -> None:
         with (Path(state.logs) / "front-0.log").open("a") as log:
             log.write("2026-01-02 10:00:00,000 INFO x the last word\n")
         assert any("the last word" in line for line in following.stdout)
+        (Path(state.logs) / "drafter-7.log").write_text("2026-01-02 10:00:00,000 INFO x new here\n")
+        assert any(line.startswith("drafter-7") for line in following.stdout)
         assert run("down", "--service", name)[0] == 0
         assert following.wait(ENOUGH) == 0
         assert parent.wait(ENOUGH) == 0

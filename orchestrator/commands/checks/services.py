@@ -1,8 +1,8 @@
 """The services of this user that run: whether all their processes are ready, speak, are near, and know the time."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import httpx
 
@@ -11,6 +11,7 @@ from orchestrator.commands.service import reachable
 from orchestrator.commands.status import Numbers, client, fetched, numbers
 from orchestrator.front.clocks import Skew
 from orchestrator.roles import HELPERS
+from protocol.messages import PROTOCOL_VERSION
 from protocol.rundir import NodeState, ServiceState, running
 
 ASKED: Final = 4
@@ -29,34 +30,43 @@ def findings() -> Iterator[Finding]:
             text = f"{service.url} does not tell its numbers"
             yield doubt(service.name, text, "see `orchestrator logs front`, or front.metrics_open")
         told = numbers(page) if page is not None else {}
-        door = front_door(service)
+        info, door = asked(service)
+        yield from protocol(service, info.get("protocol"))
         for node in service.nodes:
             one = told.get(node.name, Numbers())
             yield judged(service, node, one, door and against_here(node, one, door))
 
 
-def front_door(service: ServiceState) -> Skew | None:
-    """How far the clock of the front door is ahead of this one; None where it does not say."""
+def protocol(service: ServiceState, theirs: int | None) -> Iterator[Finding]:
+    """Whether nodes of ours would be understood there."""
+    if theirs is not None and theirs != PROTOCOL_VERSION:
+        text = f"speaks version {theirs} of the protocol, this is version {PROTOCOL_VERSION}"
+        yield doubt(service.name, text, "use the installation that started it, or start it anew")
+
+
+def asked(service: ServiceState) -> tuple[Mapping[str, Any], Skew | None]:
+    """What the front door says of the service, and how far its clock is ahead of this one, if it says that."""
     try:
         with client() as asking:
             return measured(lambda: asking.get(reachable(f"{service.url}/server_info")))
     except httpx.HTTPError:
-        return None
+        return {}, None
 
 
 def measured(
     ask: Callable[[], httpx.Response], now: Callable[[], float] = time.time
-) -> Skew | None:
-    """What is said in the middle of a question; the truth is within half of the time that it took."""
+) -> tuple[Mapping[str, Any], Skew | None]:
+    """The time is said in the middle of a question; the truth is within half of what that took."""
+    info: Mapping[str, Any] = {}
     found: list[Skew] = []
     for _ in range(ASKED):
         before = now()
         answer = ask()
         after = now()
-        said = answer.json().get("time") if answer.is_success else None
-        if isinstance(said, float):
+        info = answer.json() if answer.is_success else {}
+        if isinstance(said := info.get("time"), float):
             found.append(Skew(said - (before + after) / 2, (after - before) / 2))
-    return min(found, key=lambda each: each.doubt, default=None)
+    return info, min(found, key=lambda each: each.doubt, default=None)
 
 
 def against_here(node: NodeState, told: Numbers, door: Skew) -> Skew | None:
