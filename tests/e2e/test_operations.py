@@ -1,5 +1,6 @@
 """`docs/operations.md`: all of its commands, one after the other, as a reader would type them."""
 
+import json
 import os
 import re
 import subprocess
@@ -98,6 +99,9 @@ def test_a_reader_can_type_all_of_it(tmp_path: Path, reader: dict[str, str]) -> 
     assert "detokenise" in {row[0] for row in rows}
     assert ET.parse(tmp_path / "last.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
     assert "drafter-far" in said["orchestrator status"][1]
+    [found] = said["orchestrator doctor --output json"]
+    told = {each["what"]: each["text"] for each in json.loads(found)}
+    assert re.match(r"ready, .* ms there and back, clock .* ms from this one", told["verifier-0"])
     assert "verifier-0" in said["orchestrator logs verifier -n 1"][0]
     assert typed("orchestrator status", tmp_path, reader).returncode == 3
 

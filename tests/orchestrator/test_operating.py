@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from orchestrator.cli import app
 from orchestrator.commands.logs import entries, merged
 from orchestrator.commands.status import Numbers, numbers
 from orchestrator.ending import EXIT_CODES
@@ -52,9 +54,37 @@ def test_the_exit_codes_are_in_the_help() -> None:
         assert re.search(rf"{code} +{re.escape(meaning)}", text)
 
 
-@pytest.mark.parametrize("command", ["up", "generate", "down", "status", "logs", "doctor"])
-def test_help_shows_examples_line_by_line(command: str) -> None:
-    assert f"Examples:\n    orchestrator {command}" in run(command, "--help")[1]
+def test_help_shows_examples_line_by_line() -> None:
+    assert "Examples:\n    orchestrator up" in run("up", "--help")[1]
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401
+    """Every command that can be typed."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_every_command_has_examples_that_it_would_take() -> None:
+    known = dict(commands(typer.main.get_command(app)))
+    assert len(known) > 20
+    for path, command in known.items():
+        lines = [line.strip() for line in (command.epilog or "").splitlines()]
+        examples = [line.split() for line in lines if line.startswith("orchestrator ")]
+        assert examples, path
+        assert tuple(examples[0][1 : 1 + len(path)]) == path
+        for _, *words in examples:
+            name = next(each for each in known if tuple(words[: len(each)]) == each)
+            flags = {flag for each in known[name].params for flag in each.opts}
+            typed = {word for word in words[: _ours(words)] if word.startswith("-")}
+            assert typed <= flags, (name, typed - flags)
+
+
+def _ours(words: list[str]) -> int:
+    """Where another program begins."""
+    return next((i for i, word in enumerate(words) if word in {"|", ">"}), len(words))
 
 
 def test_a_shell_can_complete_the_commands() -> None:
