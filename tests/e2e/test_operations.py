@@ -1,4 +1,4 @@
-"""`docs/operations.md`: all of its commands, one after the other, as a reader would type them."""
+"""`docs/operations.md` and `docs/observability.md`: all of their commands, as a reader would type them."""
 
 import json
 import os
@@ -16,16 +16,18 @@ from orchestrator.ending import EXIT_CODES
 from orchestrator.traces.files import picked, read
 from orchestrator.traces.reading import traces
 from protocol import attributes
+from tests.e2e.collector import collecting
 from tests.e2e.service import ROOT, until
 from tests.models import write_byte_llama
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+WATCHING = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
 SECONDS = 120.0
 
 
-def commands() -> list[str]:
+def commands(page: str = PAGE) -> list[str]:
     """Every line behind a `$` in a block of the console."""
-    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     return [
         line.removeprefix("$ ")
         for block in blocks
@@ -104,6 +106,38 @@ def test_a_reader_can_type_all_of_it(tmp_path: Path, reader: dict[str, str]) -> 
     assert re.match(r"ready, .* ms there and back, clock .* ms from this one", told["verifier-0"])
     assert "verifier-0" in said["orchestrator logs verifier -n 1"][0]
     assert typed("orchestrator status", tmp_path, reader).returncode == 3
+
+
+@pytest.mark.full
+def test_a_reader_can_watch_as_it_is_shown(tmp_path: Path, reader: dict[str, str]) -> None:
+    """Ports, and the number of a trace, are those of this machine; `--detach` gives the prompt back."""
+    curl, up, newest, older = commands(WATCHING)
+    ask = 'orchestrator generate "1, 2, 3" --raw --max-tokens 8'
+
+    def type_in(command: str) -> str:
+        done = typed(command, tmp_path, reader)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    with collecting() as collector:
+        assert "http://127.0.0.1:4317" in up
+        type_in(up.replace("http://127.0.0.1:4317", collector.url) + " --detach")
+        type_in(ask)
+        until(lambda: attributes.CHOICE in {span.name for span in collector.spans}, "it is told")
+        url = json.loads(type_in("orchestrator status --json"))["url"]
+        page = type_in(curl.replace("http://127.0.0.1:8000", url))
+        assert "vllm:spec_decode_num_drafts_total{" in page
+        type_in("orchestrator down")
+    type_in("orchestrator up --trace --detach")
+    type_in(ask)
+    until(lambda: {attributes.MIRROR, attributes.CHOICE} <= last(reader), "spans are kept")
+    assert "verifier choice" in type_in(newest)
+    number = json.loads(type_in(f"{newest} --output json"))["trace"]
+    type_in("cat cache/traces/*/*.jsonl > spans.jsonl")
+    assert "4bf92f" in older
+    type_in(older.replace("4bf92f", number[:6]))
+    assert ET.parse(tmp_path / "it.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own
+    assert "verifier choice" in (tmp_path / "it.html").read_text(encoding="utf-8")
 
 
 def test_there_are_commands_and_their_exit_codes_are_the_programs() -> None:
