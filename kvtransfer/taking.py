@@ -54,6 +54,7 @@ class Taking:
         start: int,
         now: float,
         adapter: str = "",
+        *,
         trace: str = "",
     ) -> Lease | None:
         """Ask some node for positions [start, last) of a request whose pages reach that far; None: no node is asked.

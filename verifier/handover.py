@@ -99,7 +99,7 @@ class Handover:
             sequence.computed,
             now,
             generation.submit.adapter,
-            generation.submit.trace,
+            trace=generation.submit.trace,
         )
         if lease is None:
             return

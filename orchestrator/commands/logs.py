@@ -111,7 +111,7 @@ class _Tail:
 
 
 def _follow(service: ServiceState, tails: Sequence[_Tail], which: Sequence[str]) -> None:
-    """Until the service ends: the files are gone then, but what is open can still be read. Nodes may come on the way."""
+    """Until the service ends: the files are gone then, but what is open can still be read. Nodes may come."""
     known = {tail.path: tail for tail in tails}
     over = False
     while not over:
