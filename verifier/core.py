@@ -78,9 +78,7 @@ class VerifierCore:
         self.lending = Lending(loan)
         lossily = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if lossily else "")
-        self.fronts = Fronts(
-            admission, detokenizer, self.record.ledger, lossy=lossily, timed=timed
-        )
+        self.fronts = Fronts(admission, detokenizer, self.record.ledger, lossy=lossily, timed=timed)
         supply = supply or Supply(Taking(config.handover, Layout((), 1), ()), NoMemory())
         self.handover = Handover(supply, pool, self.drafting, self.record)
         self.draining = False

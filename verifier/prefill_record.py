@@ -86,9 +86,7 @@ def _scope(job: Job) -> tuple[int, int, int]:
     return (job.link, job.offer.request, job.offer.epoch)
 
 
-def _ending(
-    verifier: str, offer: KvOffer, reason: str, seconds: float, detail: str = ""
-) -> Given:
+def _ending(verifier: str, offer: KvOffer, reason: str, seconds: float, detail: str = "") -> Given:
     return Given(
         verifier=verifier,
         number=offer.request,

@@ -16,9 +16,7 @@ from verifier.step import Round, Step
 
 MOST_LINKS: Final = 32
 """Requests of a step that its span is linked with; a larger batch says its size all the same."""
-NAMED: Final = frozenset(
-    {attributes.CHOICE, attributes.PREFILL, attributes.DECODE}
-)
+NAMED: Final = frozenset({attributes.CHOICE, attributes.PREFILL, attributes.DECODE})
 """Spans that others lie below, or are linked with: there is one of each in a choice, so the name tells it."""
 MOST_ENDINGS: Final = 1024
 """Endings that are kept for whoever logs them."""

@@ -99,9 +99,7 @@ def fetched(service: ServiceState) -> str | None:
 def client() -> httpx.Client:
     """Whoever asks a front door, with the key of the environment."""
     key = os.environ.get(KEY_VARIABLE, "")
-    return httpx.Client(
-        timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}
-    )
+    return httpx.Client(timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {})
 
 
 def numbers(page: str) -> Mapping[str, Numbers]:

@@ -68,7 +68,9 @@ class Steps:
 
     def one(self) -> None:
         for each in self._choices:
-            if each.timed is not None:  # making text costs something either way: this is a little too much
+            if (
+                each.timed is not None
+            ):  # making text costs something either way: this is a little too much
                 for token in range(self._part.taken):
                     each.timed.step(token)
             self.record.committed(each, self._part)

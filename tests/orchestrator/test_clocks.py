@@ -62,7 +62,9 @@ def test_of_whom_nothing_is_known_nothing_is_said() -> None:
     silent = told("verifier", {"drafter": (0.0, 0.01)}, tells=False)
     reports = (told("front", {"verifier": (0.0, 0.01)}), silent, told("other", {}))
     assert skews(reports) == {}
-    assert skews((told("front", {"verifier": (0.0, 0.01)}, tells=False), told("verifier", {}))) == {}
+    assert (
+        skews((told("front", {"verifier": (0.0, 0.01)}, tells=False), told("verifier", {}))) == {}
+    )
     assert skews(()) == {}
 
 

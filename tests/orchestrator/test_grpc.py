@@ -468,9 +468,7 @@ def test_a_link_that_nobody_uses_is_kept_by_pings_that_others_would_forbid(http:
         port = strict.add_insecure_port("127.0.0.1:0")
         await strict.start()
         async with served(http.desk) as ours:
-            kept, lost = await asyncio.gather(
-                hung_up(ours.address), hung_up(f"127.0.0.1:{port}")
-            )
+            kept, lost = await asyncio.gather(hung_up(ours.address), hung_up(f"127.0.0.1:{port}"))
         await strict.stop(0)
         return kept, lost
 
