@@ -18,6 +18,9 @@ class RayConfig(BaseModel):
         description="verifiers and drafters on different nodes, if there are enough; or not",
     )
     wait: float = Field(60.0, gt=0, description="seconds in which everything must have its place")
+    silence: float = Field(
+        30.0, ge=2, description="seconds after which an actor that answers nothing counts as lost"
+    )
     verifier_cpus: int = Field(1, ge=1, description="cores of a verifier: its threads")
     verifier_gpus: float = Field(0, ge=0)
     drafter_cpus: int = Field(1, ge=1, description="cores of a drafter: its threads")
