@@ -38,7 +38,11 @@ class TorchRanks:
     def __init__(self, shard: Shard, store: dist.Store, device: str, patience: float) -> None:
         self.shard = shard
         self._store = store
-        kind = torch.device(device).type
+        where = torch.device(device)
+        kind = where.type
+        if kind != "cpu":
+            torch.cuda.set_device(where.index or 0)
+            os.environ["LOCAL_RANK"] = str(where.index or 0)  # transformers looks there
         dist.init_process_group(
             "gloo" if kind == "cpu" else f"cpu:gloo,{kind}:nccl",
             store=store,

@@ -145,7 +145,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             max_ahead=config.planner.draft_length,
         ),
         features=(rows.text, made_by(weights)) if rows else (),
-        device=loaded.target.config.device,
+        device=_devices(config),
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
     ends = frozenset(model.eos_ids)
@@ -159,6 +159,12 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         keeper=Keeper(plan, table, machine, traces, config.planner.trace, buckets=loaded.buckets),
         span=loaded.span,
     )
+
+
+def _devices(config: VerifierConfig) -> str:
+    """Where the target computes, as people are told."""
+    ranks = config.tensor_parallel
+    return config.device if ranks == 1 else f"{ranks} x {config.device}"
 
 
 def _compiler(folder: Path, width: int, ends: frozenset[int], wake: Callable[[], None]) -> Compiler:

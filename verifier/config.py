@@ -248,10 +248,14 @@ class VerifierConfig(BaseModel):
     tensor_parallel: int = Field(
         1, ge=1, le=64, description="ranks of the target: each a process with some of its heads"
     )
+    ranks: Literal["together", "apart"] = Field(
+        "together",
+        description="on one machine, where the verifier starts them; or each started by itself on its own",
+    )
     rank: int = Field(0, ge=0, description="which of them this process is; 0 is the verifier")
     rendezvous: str = Field(
         "",
-        description="HOST:PORT where ranks of other machines find rank 0; empty: all are on this one",
+        description="HOST:PORT where ranks that are apart find rank 0",
     )
     rank_seconds: float = Field(
         60.0, gt=0, description="a rank that keeps a forward waiting for longer is lost"

@@ -11,7 +11,7 @@ import threading
 
 from engine.errors import EngineError
 from protocol.process import die_with_parent
-from protocol.runtime import arguments, fail
+from protocol.runtime import Tells, arguments, fail, health
 from verifier.config import VerifierConfig
 
 
@@ -22,12 +22,12 @@ def main() -> None:
         die_with_parent()
         threading.Thread(target=_listen, name="control", daemon=True).start()
     try:
-        serve(config)
+        serve(config, health("follower", config.health))
     except (EngineError, OSError) as error:
         fail(str(error))
 
 
-def serve(config: VerifierConfig) -> None:
+def serve(config: VerifierConfig, asked: Tells) -> None:
     """The same in this process; it ends with a clear word where rank 0 is gone."""
     import torch  # noqa: PLC0415  # seconds: the parent is obeyed first
 
@@ -40,12 +40,14 @@ def serve(config: VerifierConfig) -> None:
     assert loaded.span is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    asked.tell(serving=True)
     try:
         with torch.inference_mode():
             follow(loaded.target, loaded.span.words)
     except RuntimeError as error:  # what gloo and NCCL raise when the other end is gone
         fail(f"rank 0 is gone: {str(error).splitlines()[0]}")
     loaded.span.close()
+    asked.close()
 
 
 def _listen() -> None:

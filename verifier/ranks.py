@@ -14,6 +14,7 @@ from typing import Final
 from engine.errors import EngineError
 from engine.ranks import OVER, Shard
 from engine.ranks_torch import TorchRanks
+from protocol.config import HealthConfig
 from protocol.process import announce
 from verifier.config import VerifierConfig
 
@@ -113,13 +114,19 @@ def spanned(config: VerifierConfig) -> Span | None:
     own = shard(config)
     if own.ranks == 1:
         return None
-    at = address(config.rendezvous) if config.rendezvous else (HERE, 0)
+    apart = config.ranks == "apart"
+    if apart and not config.rendezvous:
+        raise EngineError(
+            "ranks that are apart need a rendezvous: `orchestrator run verifier --rendezvous HOST:PORT`, "
+            "and as many followers"
+        )
+    at = address(config.rendezvous) if apart or own.rank else (HERE, 0)
     if own.rank:
         return Span(TorchRanks.join(own, at, config.device, config.rank_seconds), None)
     family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
     listening = socket.create_server(at, family=family)
     followers = None
-    if not config.rendezvous:
+    if not apart:
         port = listening.getsockname()[1]
         followers = Followers([_follower(config, rank, port) for rank in range(1, own.ranks)])
     device = f"{config.device}:0" if config.device == "cuda" else config.device
@@ -138,7 +145,13 @@ def _follower(config: VerifierConfig, rank: int, port: int) -> VerifierConfig:
     """The configuration of another rank on this machine: on the next GPU, where there are any."""
     device = f"cuda:{rank}" if config.device != "cpu" else "cpu"
     return config.model_copy(
-        update={"rank": rank, "rendezvous": f"{HERE}:{port}", "device": device}
+        update={
+            "node_id": f"{config.node_id}-rank-{rank}",
+            "rank": rank,
+            "rendezvous": f"{HERE}:{port}",
+            "device": device,
+            "health": HealthConfig(),  # rank 0 is asked for all
+        }
     )
 
 

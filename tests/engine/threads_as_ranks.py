@@ -65,22 +65,29 @@ class ThreadRanks:
 
 
 @contextmanager
-def spanning(
-    folder: Path, config: EngineConfig, count: int = 2
-) -> Iterator[tuple[SpanningEngine, list[Engine]]]:
-    """Rank 0, and the engines of all ranks: the others follow in threads of theirs."""
-    ranks = ThreadRanks.group(count)
-    engines = [Engine.load(folder, config, each) for each in ranks]
+def following(ranks: list[ThreadRanks], engines: list[Engine]) -> Iterator[None]:
+    """All but rank 0 follow in threads of theirs, until the block ends."""
     threads = [
         threading.Thread(target=follow, args=each)
-        for each in zip(engines[1:], ranks[1:], strict=True)
+        for each in zip(engines, ranks[1:], strict=True)
     ]
     for thread in threads:
         thread.start()
     try:
-        yield SpanningEngine(engines[0], ranks[0]), engines
+        yield
     finally:
         ranks[0].tell(OVER)
         for thread in threads:
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+@contextmanager
+def spanning(
+    folder: Path, config: EngineConfig, count: int = 2
+) -> Iterator[tuple[SpanningEngine, list[Engine]]]:
+    """Rank 0, and the engines of all ranks."""
+    ranks = ThreadRanks.group(count)
+    engines = [Engine.load(folder, config, each) for each in ranks]
+    with following(ranks, engines[1:]):
+        yield SpanningEngine(engines[0], ranks[0]), engines

@@ -12,9 +12,9 @@ from orchestrator.launch.plan import children, spare
 
 def test_roles_on_their_own_gpus_have_them_whole() -> None:
     found = seats(GpusConfig(verifier=(0,), drafter=(1, 2)), {"verifier": 1, "drafter": 3})
-    assert found["verifier", 0] == Seat(0, 0.95)
-    assert found["drafter", 1] == Seat(2, 0.95)
-    assert found["drafter", 0] == found["drafter", 2] == Seat(1, 0.475)
+    assert found["verifier", 0] == Seat((0,), 0.95)
+    assert found["drafter", 1] == Seat((2,), 0.95)
+    assert found["drafter", 0] == found["drafter", 2] == Seat((1,), 0.475)
 
 
 def test_who_shares_a_gpu_has_the_stated_share_or_what_others_leave() -> None:
