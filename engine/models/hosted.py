@@ -32,7 +32,7 @@ class Hosted:
     def __init__(self, module: Any, model: ModelConfig) -> None:  # noqa: ANN401  # transformers is untyped here
         self._module = module
         self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
-        self.layers = tried(self._run, model)
+        self.layers = tried(self._run, model, next(module.parameters()).device)
         self._streams: dict[int, Tensor] = {}
         self._asked: frozenset[int] = frozenset()
         self._watch(model.layers)
