@@ -4,8 +4,12 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from tests.chaos.run import STALL, TARGETS, run
+
+WORST: Final = 5
+"""So many of the longest gaps are told one by one."""
 
 
 def main() -> None:
@@ -29,11 +33,16 @@ def main() -> None:
             outcome.stall > STALL
         )
     lines = [
-        f"{given.target} target, faults made: {outcome.faults_made} in {outcome.seconds:.0f} s",
+        f"{given.target} target, faults made: {dict(outcome.faults_made)} in {outcome.seconds:.0f} s",
         f"answers {record.answers}, pieces {record.tokens}, requests failed {record.errors}, texts changed "
         f"{len(record.faults)}",
         f"longest gap of a stream: {gaps[-1] * 1e3:.0f} ms, {outcome.stall * 1e3:.0f} ms over a plain step "
         f"({outcome.plain_step * 1e3:.0f} ms before any fault, p99); p99.9 {gaps[int(len(gaps) * 0.999)] * 1e3:.1f} ms",
+        *(
+            f"  {wait * 1e3:.0f} ms, {outcome.behind(when - wait)}"
+            for when, wait in sorted(record.gaps, key=lambda gap: -gap[1])[:WORST]
+        ),
+        f"a timer of this process was {outcome.late * 1e3:.0f} ms late at the most",
         *(
             f"{name}: {size:.0f} MiB, then {outcome.after.get(name, 0):.0f}"
             for name, size in outcome.before.items()

@@ -5,11 +5,12 @@ import os
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 import torch
@@ -33,12 +34,28 @@ STALL: Final = 0.25
 """Seconds over a plain step that a stream may wait for its next piece, whatever happens to drafters."""
 
 
+SIGNALS: Final = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
+
+TICK: Final = 0.02
+"""Seconds between two looks at the clock, which tell how long this process was kept from running."""
+
+
+class Blow(NamedTuple):
+    """A fault that was made."""
+
+    when: float
+    fault: str
+    victim: str
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run of rounds came to; memory in MiB by process, before and after."""
 
     record: Record
-    faults_made: dict[str, int]
+    blows: Sequence[Blow]
+    late: float
+    """Seconds that a timer of the watching process came late at the most: what this machine itself held up."""
     plain_step: float
     """Seconds between two pieces of a stream before any fault, at the most in 99 of 100 cases."""
     stall: float
@@ -46,6 +63,17 @@ class Outcome:
     seconds: float
     before: dict[str, float]
     after: dict[str, float]
+
+    @property
+    def faults_made(self) -> Counter[str]:
+        return Counter(blow.fault for blow in self.blows)
+
+    def behind(self, when: float) -> str:
+        """What had been done last at this time, and how long before it."""
+        earlier = [blow for blow in self.blows if blow.when <= when]
+        if not earlier:
+            return "before any fault"
+        return f"{when - earlier[-1].when:.2f} s after {earlier[-1].fault} of {earlier[-1].victim}"
 
 
 def _tiny(folder: Path) -> tuple[str, Any]:
@@ -102,28 +130,49 @@ async def _rounds(
     gaps = traffic.record.gaps
     warm = sorted(seconds for _, seconds in gaps[100:])
     plain_step, calm = warm[int(len(warm) * 0.99)], len(gaps)
-    before, begun, made = _memory(service), time.monotonic(), {"kill": 0, "freeze": 0}
-    while sum(made.values()) < rounds and not traffic.record.faults:
-        fault = rng.choice(list(made))
+    before, begun = _memory(service), time.monotonic()
+    blows: list[Blow] = []
+    late = [0.0]
+    watch = asyncio.create_task(_lateness(late))
+    while len(blows) < rounds and not traffic.record.faults:
+        fault = rng.choice(list(SIGNALS))
         living = [
-            pid
+            (name, pid)
             for name, pid in service.pids.items()
             if name.startswith(victims) and pid and psutil.pid_exists(pid)
         ]
         if living:
-            made[fault] += 1
-            pid = rng.choice(living)
+            name, pid = rng.choice(living)
+            blows.append(Blow(time.monotonic(), fault, name))
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+                os.kill(pid, SIGNALS[fault])
             await traffic.tokens(rng.randint(*BETWEEN), errors=VISITORS)  # all know of it
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         await traffic.tokens(rng.randint(*BETWEEN))
     traffic.stop()
     await asyncio.gather(*visitors)
+    watch.cancel()
     seconds = time.monotonic() - begun
     stall = max(wait for _, wait in gaps[calm:]) - plain_step
-    return Outcome(traffic.record, made, plain_step, stall, seconds, before, _memory(service))
+    return Outcome(
+        traffic.record,
+        blows,
+        max(late),
+        plain_step,
+        stall,
+        seconds,
+        before,
+        _memory(service),
+    )
+
+
+async def _lateness(late: list[float]) -> None:
+    """How much later than asked for a timer rings, again and again."""
+    while True:
+        due = time.monotonic() + TICK
+        await asyncio.sleep(TICK)
+        late.append(time.monotonic() - due)
 
 
 def _memory(service: Service) -> dict[str, float]:

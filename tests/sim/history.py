@@ -167,7 +167,7 @@ class History:
         frames, since = world.frames, world.now
         world.run(world.now + 2 * BEAT)
         ends = sum(len(each.node.endpoint._lanes) for each in world.places if each.node)
-        if all(each.honest or not each.alive for each in world.drafters.values()):
+        if self._quiet():
             most = ends * (2 + (world.now - since) / BEAT)
             holds(world.frames - frames <= most, world.frames - frames, "frames at rest, not", most)
         self._rest()
@@ -202,14 +202,19 @@ class History:
                 rest(prefill)
         self._rest_links()
 
+    def _quiet(self) -> bool:
+        """Whether nobody is left who talks without a reason, and may fill an inbox by it."""
+        return all(each.honest or not each.alive for each in self.world.drafters.values())
+
     def _rest_links(self) -> None:
-        world = self.world
+        world, quiet = self.world, self._quiet()
         for place in world.places:
             if place.node is None:
                 continue
             counters = place.node.endpoint.counters
             for lane in place.node.endpoint._lanes.values():
-                holds(not lane.held, place.address, "holds a frame for", lane.peer)
+                kept = lane.held if quiet else None
+                holds(not kept, place.address, "holds a frame for", lane.peer)
             if world.scenario.mode is Mode.CALM and world.untouched:
                 bad = {
                     key: n for key, n in counters.items() if key not in {"links_up", "frames_held"}
