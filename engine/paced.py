@@ -22,7 +22,10 @@ class PacedEngine:
     """
 
     def __init__(
-        self, engine: Engine | SpanningEngine, threads: int, clock: Callable[[], float] = time.perf_counter
+        self,
+        engine: Engine | SpanningEngine,
+        threads: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.team = Team(threads)
         self._engine = engine

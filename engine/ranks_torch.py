@@ -70,7 +70,9 @@ class TorchRanks:
         return cls(Shard(0, ranks), store, device, patience)
 
     @classmethod
-    def join(cls, shard: Shard, address: tuple[str, int], device: str, patience: float) -> "TorchRanks":
+    def join(
+        cls, shard: Shard, address: tuple[str, int], device: str, patience: float
+    ) -> "TorchRanks":
         """Be another rank; an EngineError if rank 0 cannot be reached in time."""
         _reach(address, GATHERING.total_seconds())
         _stay_home(address[0])
@@ -141,9 +143,7 @@ def _width(shard: Shard, size: int) -> int:
 
 
 def _beside(parts: Sequence[Tensor], widths: Sequence[int]) -> Tensor:
-    return torch.cat(
-        [part[:, :width] for part, width in zip(parts, widths, strict=True)], dim=-1
-    )
+    return torch.cat([part[:, :width] for part, width in zip(parts, widths, strict=True)], dim=-1)
 
 
 def _reach(address: tuple[str, int], seconds: float) -> None:

@@ -155,7 +155,9 @@ def run(
     ] = None,
     rendezvous: Annotated[
         str,
-        typer.Option(help="HOST:PORT where the ranks of a verifier meet that are on machines apart."),
+        typer.Option(
+            help="HOST:PORT where the ranks of a verifier meet that are on machines apart."
+        ),
     ] = "",
     rank: Annotated[int, typer.Option(min=0, help="Which rank a follower is, from 1 on.")] = 0,
     config: File = None,

@@ -57,7 +57,9 @@ def seats(
     for role, gpus in lists.items():
         each = (ranks or {}).get(role, 1)
         if gpus and each > len(gpus):
-            raise ValueError(f"gpus.{role} has {len(gpus)} of the {each} GPUs that {each} ranks take")
+            raise ValueError(
+                f"gpus.{role} has {len(gpus)} of the {each} GPUs that {each} ranks take"
+            )
         for number in range(counts.get(role, 0) if gpus else 0):
             first = number * each
             placed[role, number] = tuple(

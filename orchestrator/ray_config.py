@@ -21,7 +21,9 @@ class RayConfig(BaseModel):
     silence: float = Field(
         30.0, ge=2, description="seconds after which an actor that answers nothing counts as lost"
     )
-    verifier_cpus: int = Field(1, ge=1, description="cores of a verifier, or of each of its ranks: its threads")
+    verifier_cpus: int = Field(
+        1, ge=1, description="cores of a verifier, or of each of its ranks: its threads"
+    )
     verifier_gpus: float = Field(0, ge=0, description="of a verifier, or of each of its ranks")
     drafter_cpus: int = Field(1, ge=1, description="cores of a drafter: its threads")
     drafter_gpus: float = Field(0, ge=0)

@@ -72,7 +72,9 @@ def _serve(node: VerifierNode, control: Control, config: VerifierConfig, asked: 
         serve(node, control, config.node_id, config.drain_seconds, asked)
     except RuntimeError as error:  # what gloo and NCCL raise when the other end is gone
         log.debug("in the middle of a forward", exc_info=True)
-        failed = f"a forward over {config.tensor_parallel} ranks failed: {str(error).splitlines()[0]}"
+        failed = (
+            f"a forward over {config.tensor_parallel} ranks failed: {str(error).splitlines()[0]}"
+        )
     if text := span.lost or failed:
         announce("failed", node_id=config.node_id, detail={"error": text})
         fail(text)

@@ -68,8 +68,7 @@ class ThreadRanks:
 def following(ranks: list[ThreadRanks], engines: list[Engine]) -> Iterator[None]:
     """All but rank 0 follow in threads of theirs, until the block ends."""
     threads = [
-        threading.Thread(target=follow, args=each)
-        for each in zip(engines, ranks[1:], strict=True)
+        threading.Thread(target=follow, args=each) for each in zip(engines, ranks[1:], strict=True)
     ]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""Greedy text of a target that spans two ranks is that of `transformers`: with drafts, few pages, shared pages, heads."""
+"""Greedy text of a target over two ranks is that of `transformers`: with drafts, few pages, shared pages, and heads."""
 
 from pathlib import Path
 from typing import Any

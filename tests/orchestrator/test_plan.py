@@ -193,5 +193,5 @@ def test_a_rank_that_is_apart_has_all_cores_and_knows_where_they_meet() -> None:
 
 def test_prefill_nodes_and_ranks_do_not_go_together() -> None:
     parts = {"prefill": 1, "verifier": {"tensor_parallel": 2}}
-    with pytest.raises(ValidationError, match="prefill 1 with verifier.tensor_parallel 2: pages"):
+    with pytest.raises(ValidationError, match=r"prefill 1 with verifier\.tensor_parallel 2: pages"):
         Config.model_validate(parts)
