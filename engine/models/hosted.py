@@ -6,6 +6,7 @@ Shapes: T tokens, H hidden, V vocabulary, N positions whose logits are wanted.
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,10 @@ def _spread(model: ModelConfig, ranks: int) -> Mapping[str, Any]:
         raise EngineError(
             f"{model.architecture} cannot span {ranks} ranks: "
             "transformers has no plan that deals out its attention heads"
+        )
+    if find_spec("accelerate") is None:
+        raise EngineError(
+            f"{model.architecture} over {ranks} ranks needs accelerate: pip install 'draftmesh[ranks]'"
         )
     return {"distributed_config": DistributedConfig(tp_size=ranks)}
 

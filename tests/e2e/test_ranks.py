@@ -15,6 +15,7 @@ import yaml
 
 from orchestrator.commands.status import numbers as told
 from tests import architectures
+from tests.deploy.tools import beside
 from tests.e2e import numbers
 from tests.e2e.prompts import prompt, wanted
 from tests.e2e.ray_nodes import typed
@@ -40,6 +41,13 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Make:
     return written
 
 
+@pytest.fixture
+def _accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `transformers` wants where it deals out a model; everywhere else it would only be imported in vain."""
+    python = beside("accelerate==1.15.0")
+    monkeypatch.setenv("PYTHONPATH", str(next(python.parents[1].glob("lib/*/site-packages"))))
+
+
 def settings(folder: Path, **verifier: Any) -> tuple[str, ...]:
     (folder / "draftmesh.yaml").write_text(
         yaml.safe_dump({"verifier": {"kv_bytes": 4 << 20, **verifier}})
@@ -56,6 +64,7 @@ def gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.usefixtures("_accelerate")
 @pytest.mark.parametrize(
     ("name", "method"),
     [

@@ -13,7 +13,7 @@ from tests.exact.test_hidden import drafter
 
 def test_drafts_preemption_and_shared_pages(target: Target, tmp_path: Path) -> None:
     ranks = ThreadRanks.group(2)
-    drafted = _cluster(target, ranks, [scripted(tmp_path, target, right=5)], pages=32)
+    drafted = _cluster(target, ranks, [scripted(tmp_path, target, right=5)], pages=18)
     other = Engine.load(target.folder, drafted.engine.config, ranks[1])
     with following(ranks, [other]):
         answers = drafted.generate(target.prompts, Ending(OUTPUT))
@@ -26,7 +26,7 @@ def test_drafts_preemption_and_shared_pages(target: Target, tmp_path: Path) -> N
     assert again.done.statistics.accepted > 0
     assert len(ranks[0].said) > told + 1
     assert other.kv[0].shape[3] * 2 == drafted.engine.model.kv_heads * 4
-    assert drafted.pool.free == 32
+    assert drafted.pool.free == 18
 
 
 def test_a_head_has_the_hidden_states_of_rank_0(target: Target, tmp_path: Path) -> None:
