@@ -54,6 +54,9 @@ class Ranks(Protocol):
 
     shard: Shard
 
+    def meet(self) -> None:
+        """Wait until all ranks are here, however long they take to load; what follows has shorter bounds."""
+
     def sum(self, part_TH: "Tensor") -> "Tensor":
         """The sum of what all ranks give, on each of them; may change what was given."""
 
@@ -78,6 +81,9 @@ class Alone:
     """The only rank."""
 
     shard = Shard()
+
+    def meet(self) -> None:
+        pass
 
     @staticmethod
     def sum(part_TH: "Tensor") -> "Tensor":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -35,9 +35,11 @@ LENGTH: Final = 8
 class TorchRanks:
     """See `engine.ranks.Words`. One for a process."""
 
-    def __init__(self, shard: Shard, store: dist.Store, device: str, patience: float) -> None:
+    def __init__(self, shard: Shard, store: Any, device: str, patience: float) -> None:  # noqa: ANN401
         self.shard = shard
         self._store = store
+        self._met = 0
+        self.meet()
         where = torch.device(device)
         kind = where.type
         if kind != "cpu":
@@ -59,14 +61,7 @@ class TorchRanks:
         """Be rank 0, whom the others find at a socket that listens; it is used up."""
         _stay_home(listening.getsockname()[0])
         host, port = listening.getsockname()[:2]
-        store = dist.TCPStore(
-            host,
-            port,
-            is_master=True,
-            wait_for_workers=False,
-            timeout=GATHERING,
-            master_listen_fd=listening.detach(),
-        )
+        store = _store(host, port, leads=True, listening=listening.detach())
         return cls(Shard(0, ranks), store, device, patience)
 
     @classmethod
@@ -76,8 +71,19 @@ class TorchRanks:
         """Be another rank; an EngineError if rank 0 cannot be reached in time."""
         _reach(address, GATHERING.total_seconds())
         _stay_home(address[0])
-        store = dist.TCPStore(*address, is_master=False, timeout=GATHERING)
+        store = _store(*address, leads=False)
         return cls(shard, store, device, patience)
+
+    def meet(self) -> None:
+        """See `engine.ranks.Ranks`."""
+        self._met += 1
+        if self.shard.rank:
+            self._store.set(f"here-{self._met}-{self.shard.rank}", "")
+            self._store.get(f"all-here-{self._met}")
+            return
+        for rank in range(1, self.shard.ranks):
+            self._store.get(f"here-{self._met}-{rank}")
+        self._store.set(f"all-here-{self._met}", "")
 
     def agree(self, text: str) -> None:
         """Say what this rank has loaded; on rank 0, an EngineError that names one that has something else."""
@@ -135,6 +141,12 @@ class TorchRanks:
 
     def _broadcast(self, words_W: Tensor) -> None:
         dist.broadcast(words_W, 0, group=self._words)
+
+
+def _store(host: str, port: int, *, leads: bool, listening: int | None = None) -> Any:  # noqa: ANN401
+    """Where ranks find each other; rank 0 keeps it, behind a socket that listens already."""
+    kept = {"wait_for_workers": False, "master_listen_fd": listening} if leads else {}
+    return dist.TCPStore(host, port, is_master=leads, timeout=GATHERING, **kept)  # type: ignore[attr-defined]
 
 
 def _width(shard: Shard, size: int) -> int:

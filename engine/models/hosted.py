@@ -70,6 +70,7 @@ class Hosted:
                 f"the model in {folder} cannot be loaded: {first_line(error)}"
             ) from error
         _check(folder, found)
+        ranks.meet()
         made = cls(module.eval(), own)
         module.to(config.device)
         return made

@@ -147,6 +147,7 @@ class Llama:
             bias_H = weights.read(f"{name}.bias") if biased and not shard.rank else None
             return self._products.added(weights.read(f"{name}.weight", columns=columns), bias_H)
 
+        gate_IH, up_IH = parts((gate, up), "weight", (middle, middle))
         biases_2I = parts((gate, up), "bias", (middle, middle)) if config.mlp_bias else None
         return _Layer(
             norm_H=norm("input_layernorm"),
@@ -159,8 +160,7 @@ class Llama:
             output=added(output, own[0], config.output_bias),
             mlp_norm_H=norm("post_attention_layernorm"),
             gate_up=self._products.gated(
-                *parts((gate, up), "weight", (middle, middle)),
-                torch.stack(biases_2I) if biases_2I else None,
+                gate_IH, up_IH, torch.stack(biases_2I) if biases_2I else None
             ),
             down=added(down, middle, config.mlp_bias),
         )

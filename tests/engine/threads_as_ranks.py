@@ -37,6 +37,9 @@ class ThreadRanks:
         made[0].others = made[1:]
         return made
 
+    def meet(self) -> None:
+        self._barrier.wait()
+
     def sum(self, part_TH: Tensor) -> Tensor:
         parts = self._exchange(part_TH)
         return torch.stack(parts).sum(0)
