@@ -39,10 +39,16 @@ class PacedEngine:
             for size in WARM_UP
             if size <= min(config.max_context, config.pages * config.page_size)
         ]
-        self.team.alone(2 * len(sizes))
-        for size in (*sizes, *sizes, *sizes[:2]):
-            pages = range(-(-size // config.page_size))
-            self.forward([Row([0] * size, 0, list(pages), 1)])
+        self.team.alone(len(sizes))
+        torch.set_num_threads(self.team.threads)
+        for size in sizes:  # the first of each is slow in its own way: nobody learns from it
+            self._engine.forward(self._rows(size))
+        for size in (*sizes, *sizes[:2]):
+            self.forward(self._rows(size))
+
+    def _rows(self, size: int) -> Sequence[Row]:
+        pages = range(-(-size // self._engine.config.page_size))
+        return [Row([0] * size, 0, list(pages), 1)]
 
     def forward(
         self, rows: Sequence[Row], hidden: Sequence[int] = (), reached: Reached | None = None
