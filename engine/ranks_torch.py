@@ -145,8 +145,14 @@ class TorchRanks:
 
 def _store(host: str, port: int, *, leads: bool, listening: int | None = None) -> Any:  # noqa: ANN401
     """Where ranks find each other; rank 0 keeps it, behind a socket that listens already."""
-    kept = {"wait_for_workers": False, "master_listen_fd": listening} if leads else {}
-    return dist.TCPStore(host, port, is_master=leads, timeout=GATHERING, **kept)  # type: ignore[attr-defined]
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        port,
+        is_master=leads,
+        timeout=GATHERING,
+        wait_for_workers=False,
+        master_listen_fd=listening,
+    )
 
 
 def _width(shard: Shard, size: int) -> int:
