@@ -18,7 +18,7 @@ from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
 from protocol.quietly import if_asked
-from protocol.runtime import arguments, clock, draw, fail, health, serve, tracing
+from protocol.runtime import arguments, clock, day, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 
@@ -79,7 +79,7 @@ def build(config: DrafterConfig, tracer: TakeSpans = no_tracer) -> DrafterNode:
         identity.fingerprint.weights or "none",
         config.max_requests,
     )
-    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw, day)
     return DrafterNode(DrafterCore(config, proposer), endpoint, proposer, clock, tracer)
 
 

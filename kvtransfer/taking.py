@@ -48,7 +48,14 @@ class Taking:
     # --- offering ---------------------------------------------------------------------------------
 
     def offer(
-        self, request: int, tokens: Tokens, start: int, now: float, adapter: str = ""
+        self,
+        request: int,
+        tokens: Tokens,
+        start: int,
+        now: float,
+        adapter: str = "",
+        *,
+        trace: str = "",
     ) -> Lease | None:
         """Ask some node for positions [start, last) of a request whose pages reach that far; None: no node is asked.
 
@@ -67,8 +74,9 @@ class Taking:
         )
         self.leases[request] = lease
         giver.prompts.append(tokens)
+        channels = giver.channels
         giver.news.append(
-            KvOffer(request, lease.epoch, tokens, start, end, layout, giver.channels, adapter)
+            KvOffer(request, lease.epoch, tokens, start, end, layout, channels, adapter, trace)
         )
         return lease
 

@@ -36,10 +36,18 @@ class _Lane:
 
 
 class Endpoint:
-    """All links of a node. `draw` returns unpredictable 64-bit numbers (dials and links)."""
+    """All links of a node. `draw` returns unpredictable 64-bit numbers (dials and links).
+
+    `day` tells what to add to the node's clock for the time of day; without it nobody learns how that clock goes.
+    """
 
     def __init__(
-        self, mesh: Mesh, config: LinkConfig, identity: Identity, draw: Callable[[], int]
+        self,
+        mesh: Mesh,
+        config: LinkConfig,
+        identity: Identity,
+        draw: Callable[[], int],
+        day: Callable[[], float] | None = None,
     ) -> None:
         self.mesh = mesh
         self.identity = identity
@@ -47,6 +55,7 @@ class Endpoint:
         self.counters: Counter[str] = Counter()
         self._config = config
         self._draw = draw
+        self._day = day
         self._codec = Codec(config)
         self._lanes: dict[Peer, _Lane] = {}
         self._links: dict[int, _Lane] = {}
@@ -182,6 +191,11 @@ class Endpoint:
             for node_id, channel in channels
             if channel is not None and channel.trip.seconds is not None
         }
+        clocks = {
+            node_id: ahead
+            for node_id, channel in channels
+            if channel is not None and (ahead := channel.trip.ahead) is not None
+        }
         return Facts(
             counters={
                 "frames": under("frames_", self.counters, ("unreadable", "dropped", "held")),
@@ -191,6 +205,9 @@ class Endpoint:
             gauges={
                 "links": level(len(channels)),
                 "round_trip_seconds": trips,
+                "clock_ahead": {node_id: ahead.seconds for node_id, ahead in clocks.items()},
+                "clock_doubt": {node_id: ahead.doubt for node_id, ahead in clocks.items()},
+                "clock_day": {} if self._day is None else level(self._day()),
                 "weights": named(self.identity.fingerprint.weights),
                 "method": named(self.identity.method),
                 "device": named(self.identity.device),

@@ -375,7 +375,8 @@ class Parcel(Part, frozen=True):
 class KvOffer(Message, frozen=True):
     """Pages for positions [start, end) of `tokens` are at hand, and stay so until `KvTaken` or `KvAbort`.
 
-    `layout` is the verifier's (`kvtransfer/layout.py`); the channels are those it can read, best first.
+    `layout` is the verifier's (`kvtransfer/layout.py`); the channels are those it can read, best first. `trace` is that
+    of `Submit`.
     """
 
     request: Number
@@ -386,6 +387,7 @@ class KvOffer(Message, frozen=True):
     layout: bytes
     channels: tuple[Text, ...]
     adapter: Text = ""
+    trace: Text = ""
 
 
 class KvAccept(Message, frozen=True):

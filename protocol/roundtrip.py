@@ -1,10 +1,12 @@
-"""How long it takes from one node's loop to another's and back, told by the times that heartbeats carry. Pure.
+"""How long it takes from one node's loop to another's and back, and how far apart their clocks are, told by the times
+that heartbeats carry. Pure.
 
-Each side only ever subtracts times of its own clock; what it hears of the other's is sent back as it came.
+For the round trip each side only ever subtracts times of its own clock; what it hears of the other's is sent back as
+it came. The clocks may count from anywhere: each node says in its reports what to add for the time of day.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -18,6 +20,13 @@ LONGEST: Final = 60.0
 MICRO: Final = 1_000_000
 
 
+class Ahead(NamedTuple):
+    """How many seconds a peer's clock is ahead of ours; the truth is at most `doubt` away."""
+
+    seconds: float
+    doubt: float
+
+
 class RoundTrip:
     """One link's; `seconds`, smoothed, is None until an answer came."""
 
@@ -28,12 +37,22 @@ class RoundTrip:
         self.said_at = now
         self._echo = 0
         self._heard_at = now
-        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)  # seconds, peer's clock
 
     @property
     def shortest(self) -> float:
         """The shortest of the last few; 0 until an answer came."""
-        return min(self._recent, default=0.0)
+        return min(self._recent, default=(0.0, 0.0))[0]
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """By the shortest of the last few, which leaves least doubt: either way of it takes some time, and both no more
+        than the whole.
+        """
+        if not self._recent:
+            return None
+        seconds, ahead = min(self._recent)
+        return Ahead(ahead, seconds / 2)
 
     def stamp(self, heartbeat: Heartbeat, now: float) -> Heartbeat:
         """The heartbeat as it is said now."""
@@ -51,7 +70,7 @@ class RoundTrip:
         if not -LONGEST <= seconds <= LONGEST:
             return
         seconds = max(0.0, seconds)  # what was rounded may fall below
-        self._recent.append(seconds)
+        self._recent.append((seconds, heartbeat.sent / MICRO + seconds / 2 - now))
         if self.seconds is None:
             self.seconds = seconds
         else:

@@ -29,6 +29,11 @@ def draw() -> int:
     return secrets.randbits(64)
 
 
+def day() -> float:
+    """What to add to `clock` for the time of day. Whoever sets that changes it."""
+    return time.time() - clock()
+
+
 def arguments(program: str, config: type[ConfigT], argv: list[str]) -> tuple[ConfigT, bool]:
     """The configuration and whether a parent listens; a broken one ends the process with code 2."""
     parser = argparse.ArgumentParser(program)

@@ -16,7 +16,7 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, Stop, announce
-from protocol.runtime import Tells, arguments, clock, draw, fail, health, serve, tracing
+from protocol.runtime import Tells, arguments, clock, day, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.acceptance import lossy
@@ -103,7 +103,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from engine.features import made_by  # noqa: PLC0415
     from verifier.handing import layout_of, pages_of  # noqa: PLC0415
     from verifier.loading import load  # noqa: PLC0415
-    from verifier.text import StreamDetokenizer, load_tokenizer  # noqa: PLC0415
+    from verifier.text import StreamDetokenizer, TimedDetokenizer, load_tokenizer  # noqa: PLC0415
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
     vet(config)
@@ -127,6 +127,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         PagePool(pages, config.page_size),
         plan,
         lambda: StreamDetokenizer(tokenizer),
+        timed=None if tracer is no_tracer else lambda one: TimedDetokenizer(one, clock),
         hidden=Hidden(rows, rows.row_bytes, config.features.recent) if rows else None,
         traces=traces,
         loan=Loan(weights, constants.length, constants.read) if constants else None,
@@ -149,7 +150,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         features=(rows.text, made_by(weights)) if rows else (),
         device=_devices(config),
     )
-    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw, day)
     ends = frozenset(model.eos_ids)
     return VerifierNode(
         core,

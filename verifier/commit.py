@@ -18,6 +18,13 @@ class Detokenizer(Protocol):
         """The text that became certain with this token, possibly none."""
 
 
+class Timed(Detokenizer, Protocol):
+    """One that knows when it did so."""
+
+    def spent(self) -> tuple[float, float] | None:
+        """From the first step since this was last asked to the end of the last one; None where there was none."""
+
+
 class Output:
     """The committed output of one choice. `finish` is the reason of its end, once there is one, `detail` its words.
 

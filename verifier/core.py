@@ -26,7 +26,7 @@ from protocol.messages import (
 )
 from verifier.acceptance import lossy
 from verifier.admission import Admission
-from verifier.commit import Detokenizer
+from verifier.commit import Detokenizer, Timed
 from verifier.config import VerifierConfig
 from verifier.drafting import Drafting
 from verifier.exactness import asked
@@ -47,7 +47,8 @@ class VerifierCore:
     """All requests of one verifier. `admission` knows the model's limits, `detokenizer` makes one for every choice.
 
     `hidden` reads the target's hidden states, where drafters may need them; `loan` is for those without its checkpoint;
-    `supply` takes prompts that prefill nodes compute.
+    `supply` takes prompts that prefill nodes compute; `timed` makes of a detokenizer one that knows when it worked, for
+    traces.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class VerifierCore:
         traces: Traces | None = None,
         loan: Loan | None = None,
         supply: Supply | None = None,
+        timed: Callable[[Detokenizer], Timed] | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.scheduler = Scheduler(config.scheduler, planner, pool, admission.context)
@@ -76,7 +78,7 @@ class VerifierCore:
         self.lending = Lending(loan)
         lossily = lossy(config)
         self.record = Record(config.planner.draft_length, config.rule if lossily else "")
-        self.fronts = Fronts(admission, detokenizer, self.record.ledger, lossy=lossily)
+        self.fronts = Fronts(admission, detokenizer, self.record.ledger, lossy=lossily, timed=timed)
         supply = supply or Supply(Taking(config.handover, Layout((), 1), ()), NoMemory())
         self.handover = Handover(supply, pool, self.drafting, self.record)
         self.draining = False

@@ -6,7 +6,7 @@ from protocol.messages import AnyMessage, Grammar, Refuse, Submit
 from protocol.outbox import Outbox
 from protocol.spans import traced
 from verifier.admission import Admission
-from verifier.commit import Detokenizer, Output
+from verifier.commit import Detokenizer, Output, Timed
 from verifier.emissions import emissions, last_words
 from verifier.generation import Generation
 from verifier.ledger import Ledger
@@ -15,7 +15,8 @@ from verifier.ledger import Ledger
 class Fronts:
     """Every choice that somebody waits for, by its number and by who asked for it.
 
-    `admission` knows the model's limits, `detokenizer` makes one for every choice; `lossy` goes with every last word.
+    `admission` knows the model's limits, `detokenizer` makes one for every choice, and `timed` one that knows its times
+    of that, for choices that are traced; `lossy` goes with every last word.
     """
 
     def __init__(
@@ -25,12 +26,14 @@ class Fronts:
         ledger: Ledger,
         *,
         lossy: str,
+        timed: Callable[[Detokenizer], Timed] | None = None,
     ) -> None:
         self.links: set[int] = set()
         self.generations: dict[int, Generation] = {}
         self.grammars: list[Grammar] = []  # to be compiled: choices wait for them
         self._admission = admission
         self._detokenizer = detokenizer
+        self._timed = timed
         self._ledger = ledger
         self._lossy = lossy
         self._choices: dict[tuple[int, int], list[Generation]] = {}  # by (front link, its request)
@@ -73,10 +76,13 @@ class Fronts:
 
     def _generation(self, link: int, submit: Submit, choice: int, now: float) -> Generation:
         self._last_id += 1
-        output = Output(submit.ending, self._admission.end_tokens, self._detokenizer())
+        detokenizer, context, timed = self._detokenizer(), traced(submit.trace), None
+        if context is not None and self._timed is not None:
+            detokenizer = timed = self._timed(detokenizer)
+        output = Output(submit.ending, self._admission.end_tokens, detokenizer)
         line = list(submit.tokens)
         generation = Generation(self._last_id, link, submit, choice, now, output, line)
-        generation.context = traced(submit.trace)
+        generation.context, generation.timed = context, timed
         return generation
 
     def choices(self, link: int, request: int) -> list[Generation]:

@@ -8,7 +8,7 @@ from engine.pages import PagedSequence
 from kvtransfer.leases import Lease
 from protocol.messages import Scored, Submit
 from protocol.spans import Context, Happening, Value
-from verifier.commit import Output
+from verifier.commit import Output, Timed
 from verifier.roster import Drafter, Waits
 from verifier.step import Verdict, Work
 from verifier.tail import DraftTail
@@ -60,6 +60,8 @@ class Generation:
     moves: int = 0  # how often it left a drafter that was too slow
     cached: int = 0
     context: Context | None = None  # of its trace, if it is traced
+    timed: Timed | None = None  # what makes its text, if that is told in its trace
+    written: float = 0.0  # when that was last made
     happenings: list[Happening] = field(default_factory=list)  # for its span
     admitted: float | None = None  # when it began to run
     queued: float | None = None  # when it lost its pages and waited again, the last time

@@ -99,6 +99,7 @@ class Handover:
             sequence.computed,
             now,
             generation.submit.adapter,
+            trace=generation.submit.trace,
         )
         if lease is None:
             return

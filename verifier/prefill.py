@@ -15,10 +15,12 @@ from protocol.endpoint import Endpoint
 from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
+from protocol.logs import log_event
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
-from protocol.runtime import arguments, clock, draw, fail, health, serve
+from protocol.runtime import arguments, clock, day, draw, fail, health, serve, tracing
+from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
 from verifier.prefill_core import PrefillCore
@@ -38,7 +40,12 @@ class PrefillNode:
     """One turn at a time; `stopped` says that the loop is over."""
 
     def __init__(
-        self, core: PrefillCore, endpoint: Endpoint, worker: Worker, clock: Callable[[], float]
+        self,
+        core: PrefillCore,
+        endpoint: Endpoint,
+        worker: Worker,
+        clock: Callable[[], float],
+        tracer: TakeSpans = no_tracer,
     ) -> None:
         self.core = core
         self.endpoint = endpoint
@@ -46,6 +53,7 @@ class PrefillNode:
         self.serving = True
         self._worker = worker
         self._clock = clock
+        self._tracer = tracer
         self._reporter = Reporter(endpoint)
 
     def command(self, command: Command) -> None:
@@ -73,7 +81,7 @@ class PrefillNode:
             self.core.settle(step, now, done)
             say(self.core, self.endpoint, done)
             now = done
-        self._reporter.turn(self.core.links, now, self.core.facts)
+        self._tell(now)
         return step is not None
 
     def _hear(self, now: float) -> None:
@@ -81,6 +89,14 @@ class PrefillNode:
         log_links(log, events)
         for event in events:
             self.core.handle(event, now)
+
+    def _tell(self, now: float) -> None:
+        """For those who watch, after everybody who waits was told."""
+        self._reporter.turn(self.core.links, now, self.core.facts)
+        if self.core.record.spans:
+            self._tracer(self.core.record.spans.take())
+        while self.core.record.endings:
+            log_event(log, "prompt given", **self.core.record.endings.popleft()._asdict())
 
     def _reached(self, layers: int) -> None:
         """In the middle of a forward: send what is computed, and hear what may make room for more of it."""
@@ -103,16 +119,17 @@ def main() -> None:
     config, supervised = arguments("verifier.prefill", VerifierConfig, sys.argv[1:])
     control = Control(supervised=supervised)
     announce("loading", node_id=config.node_id)
-    try:
-        asked = health("prefill", config.health)
-        node = build(config)
-    except (EngineError, LocalError, OSError) as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
-    serve(node, control, config.node_id, config.drain_seconds, asked)
+    with tracing("prefill", config.node_id, config.otlp_traces_endpoint) as tracer:
+        try:
+            asked = health("prefill", config.health)
+            node = build(config, tracer)
+        except (EngineError, LocalError, OSError) as error:
+            announce("failed", node_id=config.node_id, detail={"error": str(error)})
+            fail(str(error))
+        serve(node, control, config.node_id, config.drain_seconds, asked)
 
 
-def build(config: VerifierConfig) -> PrefillNode:
+def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> PrefillNode:
     """A prefill node on ZeroMQ with the real engine, ready to take turns."""
     from verifier.handing import layout_of, pages_of  # noqa: PLC0415  # seconds: the parent hears `loading` first
     from verifier.loading import load  # noqa: PLC0415
@@ -150,8 +167,8 @@ def build(config: VerifierConfig) -> PrefillNode:
         limits=Limits(context=loaded.longest),
         device=loaded.target.config.device,
     )
-    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw)
-    return PrefillNode(core, endpoint, PrefillWorker(loaded.engine), clock)
+    endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw, day)
+    return PrefillNode(core, endpoint, PrefillWorker(loaded.engine), clock, tracer)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from protocol.messages import (
 )
 from verifier.config import SchedulerConfig
 from verifier.prefill_queue import PrefillQueue, Prompt
+from verifier.prefill_record import PrefillRecord
 from verifier.step import Step
 
 GIVEN: Final = ("taken", "aborted", "late", "link", "refused")
@@ -62,7 +63,8 @@ class PrefillCore:
         vocabulary: int,
     ) -> None:
         self.draining = False
-        self.links: set[int] = set()
+        self.links: dict[int, str] = {}  # the verifier behind each
+        self.record = PrefillRecord()
         self.pool = pool
         self._queue = PrefillQueue(config, giving, pool)
         self._giving = giving
@@ -89,13 +91,13 @@ class PrefillCore:
         """Take one event of a link, while a forward runs too; never raises for what a peer did."""
         match event:
             case LinkUp():
-                self.links.add(event.link)
+                self.links[event.link] = event.node_id
             case LinkDown():
-                self.links.discard(event.link)
                 self._notes.pop(event.link, None)
                 for job in self._giving.link_down(event.link):
-                    self._forget(job, "link")
+                    self._forget(job, "link", now)
                 self._channels.link_down(event.link)
+                self.links.pop(event.link, None)
             case Received():
                 for message in event.messages:
                     self._hear(event.link, message, now)
@@ -113,7 +115,8 @@ class PrefillCore:
                     self.counters["messages_unexpected"] += 1
             case KvTaken() | KvAbort():
                 if (job := self._giving.over(link, message)) is not None:
-                    self._forget(job, "taken" if isinstance(message, KvTaken) else "aborted")
+                    why = "taken" if isinstance(message, KvTaken) else "aborted"
+                    self._forget(job, why, now)
             case Heartbeat() | Report():
                 pass
             case _:
@@ -124,18 +127,19 @@ class PrefillCore:
             self._check(offer)
             job = self._giving.offered(link, offer, now)
         except PeerError as error:
-            self._refuse(link, KvAbort(offer.request, offer.epoch, str(error)))
+            self._refuse(link, offer, KvAbort(offer.request, offer.epoch, str(error)))
             return
         try:
             accept = self._channels.accept(job)
         except PeerError as error:
-            self._refuse(link, self._giving.drop(job, str(error)))
+            self._refuse(link, offer, self._giving.drop(job, str(error)))
             return
         self._queue.add(job)
         self._notes[link].append(accept)
 
-    def _refuse(self, link: int, words: KvAbort) -> None:
+    def _refuse(self, link: int, offer: KvOffer, words: KvAbort) -> None:
         self._given["refused"] += 1
+        self.record.refused(self.links.get(link, ""), offer, words.reason)
         self._notes[link].append(words)
 
     def _check(self, offer: KvOffer) -> None:
@@ -149,10 +153,11 @@ class PrefillCore:
         if offer.end > most:
             raise PeerError(f"{offer.end} positions exceed {most}")
 
-    def _forget(self, job: Job, why: str) -> None:
+    def _forget(self, job: Job, why: str, now: float) -> None:
         """`why` is one of `GIVEN`."""
         self._queue.remove(job)
         self._given[why] += 1
+        self.record.ended(self.links.get(job.link, ""), job, why, now)
 
     # --- planning and settling ---------------------------------------------------------------------
 
@@ -161,7 +166,7 @@ class PrefillCore:
         self._now = now
         for job in self._giving.late(now):
             self._notes[job.link].append(self._giving.drop(job, "it took too long"))
-            self._forget(job, "late")
+            self._forget(job, "late", now)
         return self._queue.plan()
 
     def reached(self, layers: int, now: float) -> bool:
@@ -173,7 +178,7 @@ class PrefillCore:
     def settle(self, step: Step, started: float, now: float) -> None:
         """The forward of this step is done."""
         self._now = now
-        self._queue.settle(step, started, now)
+        self.record.computed(self._queue.settle(step, started, now), started, now)
 
     # --- what verifiers are told ---------------------------------------------------------------------
 

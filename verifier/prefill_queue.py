@@ -105,14 +105,14 @@ class PrefillQueue:
         for prompt in self.prompts.values():
             self._giving.reached(prompt.job, layers)
 
-    def settle(self, step: Step, started: float, now: float) -> None:
-        """The forward of this step is done."""
+    def settle(self, step: Step, started: float, now: float) -> list[tuple[Job, int]]:
+        """The forward of this step is done; whose prompts were in it, with how many tokens."""
         self._chunking.measured(step.tokens, now - started)
         self.step_seconds.observe(now - started)
         self.step_tokens.observe(step.tokens)
         self.counters["steps"] += 1
         self.counters["computed_tokens"] += step.tokens
-        rows = {work.request: work for work in step.rows}
+        rows, took_part = {work.request: work for work in step.rows}, []
         for prompt in self.prompts.values():
             work = rows.get(prompt.number)
             if work is None or prompt.sequence is None:
@@ -120,6 +120,8 @@ class PrefillQueue:
             prompt.sequence.computed = work.start + len(work.tokens)
             self.pool.publish(prompt.sequence, prompt.job.offer.tokens)
             self._giving.computed(prompt.job, prompt.sequence.computed)
+            took_part.append((prompt.job, len(work.tokens)))
+        return took_part
 
 
 def _work(prompt: Prompt, count: int) -> Work:

@@ -16,6 +16,8 @@ from verifier.step import Round, Step
 
 MOST_LINKS: Final = 32
 """Requests of a step that its span is linked with; a larger batch says its size all the same."""
+NAMED: Final = frozenset({attributes.CHOICE, attributes.PREFILL, attributes.DECODE})
+"""Spans that others lie below, or are linked with: there is one of each in a choice, so the name tells it."""
 MOST_ENDINGS: Final = 1024
 """Endings that are kept for whoever logs them."""
 
@@ -129,6 +131,7 @@ class Record:
         elif generation.first is None:
             self._add(generation, attributes.PREFILL, generation.admitted, now, {})
         else:
+            now = max(now, generation.written)
             self._add(generation, attributes.DECODE, generation.first, now, {})
         plain = sum(times for drafted, _, times in generation.history if not drafted)
         about: dict[str, Value] = {
@@ -180,6 +183,25 @@ class Record:
                 links=((self._leader.context, Place(self._leader.scope, self._step_key)),),
             )
         )
+        self._detokenised(generation, part.taken)
+
+    def _detokenised(self, generation: Generation, taken: int) -> None:
+        """The text of a round was made, after the step: also that of the first is a part of decoding."""
+        if generation.timed is None or (spent := generation.timed.spent()) is None:
+            return
+        began, generation.written = spent
+        about: dict[str, Value] = {
+            attributes.ROUND: generation.rounds,
+            attributes.EMITTED: taken,
+        }
+        self._add(
+            generation,
+            attributes.DETOKENISE,
+            began,
+            generation.written,
+            about,
+            parent=attributes.DECODE,
+        )
 
     def _add(
         self,
@@ -189,9 +211,10 @@ class Record:
         end: float,
         about: dict[str, Value],
         *,
+        parent: str = attributes.CHOICE,
         last: bool = False,
     ) -> None:
-        """A span that has its name as its key; all but the choice's own lie below that."""
+        """A span that lies below another, but for the choice's own."""
         assert generation.context is not None
         self.spans.add(
             Span(
@@ -201,8 +224,8 @@ class Record:
                 start=start,
                 end=end,
                 attributes=about,
-                parent="" if last else attributes.CHOICE,
-                key=name,
+                parent="" if last else parent,
+                key=name if name in NAMED else "",
                 last=last,
                 events=generation.happenings if last else (),
             )

@@ -1,9 +1,12 @@
 """Detokenisation with the `tokenizers` library: text comes out as soon as no later token can change it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
+
+from verifier.commit import Detokenizer
 
 
 class StreamDetokenizer:
@@ -15,6 +18,25 @@ class StreamDetokenizer:
 
     def step(self, token: int) -> str:
         return self._stream.step(self._tokenizer, token) or ""
+
+
+class TimedDetokenizer:
+    """Another one's text, and when it was made; see `verifier.commit.Timed`."""
+
+    def __init__(self, other: Detokenizer, clock: Callable[[], float]) -> None:
+        self._other = other
+        self._clock = clock
+        self._spent: tuple[float, float] | None = None
+
+    def step(self, token: int) -> str:
+        began = self._clock() if self._spent is None else self._spent[0]
+        text = self._other.step(token)
+        self._spent = began, self._clock()
+        return text
+
+    def spent(self) -> tuple[float, float] | None:
+        spent, self._spent = self._spent, None
+        return spent
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

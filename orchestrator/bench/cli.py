@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from orchestrator.ending import end
+from orchestrator.options import example
 
 app = typer.Typer(
     help="Measure the service, alone or beside others.",
+    epilog=example("bench --concurrency 1,8 --prompts chat", "bench --json figures.json --runs 3"),
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -126,7 +128,7 @@ def bench(
     end(run)
 
 
-@app.command()
+@app.command(epilog=example("bench threads --runs 3"))
 def threads(
     *,
     concurrency: Concurrency = "1,8",
@@ -173,7 +175,7 @@ def threads(
     end(run)
 
 
-@app.command()
+@app.command(epilog=example("bench mesh --json mesh.json"))
 def mesh(
     *,
     rounds: Annotated[int, typer.Option(min=100, help="Round trips that are measured.")] = 2000,
@@ -191,7 +193,9 @@ def mesh(
     end(run)
 
 
-@app.command("planner")
+@app.command(
+    "planner", epilog=example("bench planner rounds.jsonl --concurrency 1,8,32 --plot pictures")
+)
 def replay_planners(
     trace: Annotated[Path, typer.Argument(help="What `bench --record` wrote.")],
     *,
@@ -210,7 +214,7 @@ def replay_planners(
     end(run)
 
 
-@app.command()
+@app.command(epilog=example("bench rtt", "bench rtt --trips 0,1,20 --runs 1"))
 def rtt(
     *,
     method: Annotated[str, typer.Option(help="Drafting methods, a list.")] = "suffix,ngram",
@@ -248,7 +252,7 @@ def rtt(
     end(run)
 
 
-@app.command()
+@app.command(epilog=example("bench kv --tokens 4096 --runs 15"))
 def kv(
     *,
     tokens: Annotated[int, typer.Option(min=300, help="Tokens of the prompt that moves.")] = 4096,
@@ -265,7 +269,7 @@ def kv(
     end(run)
 
 
-@app.command()
+@app.command(epilog=example("bench split --chunks 64,128,256 --runs 3"))
 def split(
     *,
     chunks: Annotated[
@@ -295,7 +299,7 @@ def split(
     end(run)
 
 
-@app.command("peers")
+@app.command("peers", epilog=example("bench peers"))
 def build_peers(peers: Peers = None) -> None:
     """Build the systems that others made, each in an environment of its own."""
 

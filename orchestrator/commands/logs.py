@@ -44,7 +44,7 @@ def logs(name: str | None, which: Sequence[str], *, follow: bool, lines: int | N
     found = list(merged([entries(tail.node, tail.more()) for tail in tails]))
     _print(found if lines is None else found[len(found) - min(lines, len(found)) :], width)
     if follow and service is not None:
-        _follow(service, tails, width)
+        _follow(service, tails, which)
     return 0
 
 
@@ -100,19 +100,27 @@ class _Tail:
         return self.path.stem
 
     def more(self) -> list[str]:
-        """The whole lines that came since the last call."""
+        """The whole lines that came since the last call; none of a file that is gone before it was read."""
         if self._file is None:
-            self._file = self.path.open(encoding="utf-8", errors="replace")
+            try:
+                self._file = self.path.open(encoding="utf-8", errors="replace")
+            except FileNotFoundError:
+                return []
         *lines, self._rest = (self._rest + self._file.read()).split("\n")
         return lines
 
 
-def _follow(service: ServiceState, tails: Sequence[_Tail], width: int) -> None:
-    """Until the service ends: the files are gone then, but what is open can still be read."""
+def _follow(service: ServiceState, tails: Sequence[_Tail], which: Sequence[str]) -> None:
+    """Until the service ends: the files are gone then, but what is open can still be read. Nodes may come."""
+    known = {tail.path: tail for tail in tails}
     over = False
     while not over:
         over = ended(service, time.monotonic() + GLANCE)
-        _print(merged([entries(tail.node, tail.more()) for tail in tails]), width)
+        for path in sorted(Path(service.logs).glob("*.log")):
+            if path not in known and _wanted(path.stem, which):
+                known[path] = _Tail(path)
+        found = list(merged([entries(tail.node, tail.more()) for tail in known.values()]))
+        _print(found, max((len(tail.node) for tail in known.values()), default=0))
 
 
 def _print(found: Iterable[Entry], width: int) -> None:

@@ -27,7 +27,8 @@ HEADS: Final = (
 class Numbers:
     """What is told of one node: `runs` is its method or the beginning of its weights' name.
 
-    `heard` is how many seconds ago it last said something; None: it is the one that tells, or was never heard.
+    `heard` is how many seconds ago it last said something; None: it is the one that tells, or was never heard. `skew`
+    is how many seconds its clock is ahead of the front door's, by `skew_doubt` more or less; None: not known.
     """
 
     runs: str = ""
@@ -36,6 +37,8 @@ class Numbers:
     accepted: int = 0
     device: str = ""
     heard: float | None = None
+    skew: float | None = None
+    skew_doubt: float = 0.0
 
     @property
     def acceptance(self) -> float | None:
@@ -52,6 +55,8 @@ class _Gathered:
     heard: float | None = None
     drafted: int = 0
     accepted: int = 0
+    skew: float | None = None
+    skew_doubt: float = 0.0
 
 
 def status(name: str | None, *, as_json: bool) -> int:
@@ -83,13 +88,18 @@ def fetched(service: ServiceState) -> str | None:
     """The page of numbers; None where there is none, nobody answers, or the key of the environment does not fit."""
     if not service.metrics:
         return None
-    key = os.environ.get(KEY_VARIABLE, "")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(reachable(service.metrics), timeout=PATIENCE, headers=headers)
+        with client() as asking:
+            answer = asking.get(reachable(service.metrics))
     except httpx.HTTPError:
         return None
     return answer.text if answer.is_success else None
+
+
+def client() -> httpx.Client:
+    """Whoever asks a front door, with the key of the environment."""
+    key = os.environ.get(KEY_VARIABLE, "")
+    return httpx.Client(timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {})
 
 
 def numbers(page: str) -> Mapping[str, Numbers]:
@@ -103,6 +113,10 @@ def numbers(page: str) -> Mapping[str, Numbers]:
                 one.runs[name] = labels[name]
             case "report_age_seconds":
                 one.heard = value if one.heard is None else min(one.heard, value)
+            case "clock_skew_seconds":
+                one.skew = value
+            case "clock_skew_doubt_seconds":
+                one.skew_doubt = value
             case "round_trip_seconds":
                 one.trips.append(value)
             case "drafted_tokens_total" | "accepted_tokens_total":
@@ -119,6 +133,8 @@ def numbers(page: str) -> Mapping[str, Numbers]:
             one.accepted,
             one.runs.get("device", ""),
             one.heard,
+            one.skew,
+            one.skew_doubt,
         )
         for name, one in found.items()
     }

@@ -15,7 +15,7 @@ from protocol.rundir import cache_folder, running
 
 WIDTH: Final = 120
 """Characters of a line where no terminal says how many it has."""
-STYLES: Final = {"front": "blue", "verifier": "green", "drafter": "yellow"}
+STYLES: Final = {"front": "blue", "verifier": "green", "drafter": "yellow", "prefill": "cyan"}
 
 
 def trace(

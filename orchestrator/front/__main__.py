@@ -26,7 +26,7 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint
 from protocol.process import Control, Peers, Stop, announce
-from protocol.runtime import Tells, arguments, clock, draw, fail, health, run
+from protocol.runtime import Tells, arguments, clock, day, draw, fail, health, run
 from protocol.zmq_mesh import ZmqMesh
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def main() -> None:
         )
         check_tls(config)
         asked = health("front", config.health)
-        endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw)
+        endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw, day)
     except (OSError, ValueError, LocalError) as error:
         announce("failed", node_id=config.node_id, detail={"error": str(error)})
         fail(str(error))

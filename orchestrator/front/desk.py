@@ -132,7 +132,7 @@ class Desk:
 
     def info(self) -> Json:
         """The service, as `/server_info` tells of it."""
-        return server_info(self.config, self.status)
+        return server_info(self.config, self.status, time.time())
 
     def check_model(self, name: str | None) -> None:
         """An ApiError if that model is not served."""

@@ -10,11 +10,12 @@ from orchestrator.front.queries import MOST_CHOICES
 from protocol.messages import PROTOCOL_VERSION
 
 
-def server_info(config: FrontConfig, status: Status) -> dict[str, Any]:
-    """All of it as plain data. Secrets are not in it."""
+def server_info(config: FrontConfig, status: Status, time: float) -> dict[str, Any]:
+    """All of it as plain data, at this time of day. Secrets are not in it."""
     return {
         "version": __version__,
         "protocol": PROTOCOL_VERSION,
+        "time": time,
         "model": config.name,
         "ready": status.ready,
         "draining": status.draining,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
+from orchestrator.front.clocks import skews
 from orchestrator.front.core import Delivery, FrontCore
 from orchestrator.front.messages import Failure, Query, Reply, Status
 from orchestrator.front.reports import Reports, drafters, facts
@@ -162,10 +163,11 @@ class FrontNode:
             return
         self._report_due = now + REPORT_EVERY / 2
         self._report_number += 1
-        me = self.endpoint.identity
-        own = together(facts(self._core, self._reports.ages(now)), self.endpoint.facts())
+        me, links, newest = self.endpoint.identity, self.endpoint.facts(), self._reports.newest()
+        apart = skews((Report(me.node_id, me.role, self._report_number, links), *newest))
+        own = together(facts(self._core, self._reports.ages(now), apart), links)
         report = Report(me.node_id, me.role, self._report_number, own)
-        self._reported = (report, *self._reports.newest())
+        self._reported = (report, *newest)
 
     def _wish(self, wish: _Submitted | _Aborted) -> None:
         match wish:

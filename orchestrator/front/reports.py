@@ -6,6 +6,7 @@ tell of is listed once, by its newest report: that only ever grows until the nod
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from orchestrator.front.clocks import Skew
 from orchestrator.front.core import FrontCore
 from orchestrator.front.messages import Member
 from orchestrator.roles import HELPERS
@@ -81,8 +82,8 @@ def _only(labels: Iterable[str]) -> str:
     return next(iter(labels), "")
 
 
-def facts(core: FrontCore, ages: Mapping[str, float]) -> Facts:
-    """What the front door itself counted, and how old what it heard of others is."""
+def facts(core: FrontCore, ages: Mapping[str, float], apart: Mapping[str, Skew]) -> Facts:
+    """What the front door itself counted, how old what it heard of others is, and how their clocks go."""
     status, counters = core.status(), core.counters
     return Facts(
         counters={
@@ -93,5 +94,7 @@ def facts(core: FrontCore, ages: Mapping[str, float]) -> Facts:
             "in_flight": level(status.in_flight),
             "verifiers": level(status.verifiers),
             "report_age": dict(ages),
+            "clock_skew": {name: skew.seconds for name, skew in apart.items()},
+            "clock_skew_doubt": {name: skew.doubt for name, skew in apart.items()},
         },
     )

@@ -248,6 +248,7 @@ class ServerInfo(BaseModel):
 
     version: str
     protocol: int
+    time: float
     model: str
     ready: bool
     draining: bool

@@ -259,7 +259,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "protocol", "model", "ready", "draining", "speculating", "nodes", "json")
+    __slots__ = ("version", "protocol", "model", "ready", "draining", "speculating", "nodes", "json", "time")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +268,7 @@ class GetServerInfoResponse(_message.Message):
     SPECULATING_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     JSON_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     model: str
@@ -276,7 +277,8 @@ class GetServerInfoResponse(_message.Message):
     speculating: bool
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     json: str
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., model: _Optional[str] = ..., ready: _Optional[bool] = ..., draining: _Optional[bool] = ..., speculating: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., json: _Optional[str] = ...) -> None: ...
+    time: float
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., model: _Optional[str] = ..., ready: _Optional[bool] = ..., draining: _Optional[bool] = ..., speculating: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., json: _Optional[str] = ..., time: _Optional[float] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("role", "node_id", "draining", "method", "weights", "requests")

@@ -18,11 +18,12 @@ from protocol.config import LinkConfig
 from protocol.messages import Report
 from protocol.spans import Context, Span
 from protocol.tracing import Tracer
-from tests.verifier.rig import generation, with_tail
+from tests.verifier.rig import Letters, generation, with_tail
 from tests.verifier.test_core import Rig
 from verifier.generation import Generation
 from verifier.record import Record
 from verifier.step import Round, Step
+from verifier.text import TimedDetokenizer
 
 REPEATS = 200
 
@@ -52,6 +53,7 @@ def choices(count: int, *, traced: bool) -> list[Generation]:
         each.admitted, each.first, each.last = 0.5, 1.0, 1.0
         if traced:
             each.context = Context(trace=number + 1, span=number + 1)
+            each.timed = TimedDetokenizer(Letters(), time.monotonic)
         made.append(each)
     return made
 
@@ -66,6 +68,11 @@ class Steps:
 
     def one(self) -> None:
         for each in self._choices:
+            if (
+                each.timed is not None
+            ):  # making text costs something either way: this is a little too much
+                for token in range(self._part.taken):
+                    each.timed.step(token)
             self.record.committed(each, self._part)
         self.record.stepped(self._step, 2.0, 2.1)
 

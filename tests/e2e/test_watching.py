@@ -39,7 +39,8 @@ def service(
     target: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    flags = ("--drafters", "1", "--dtype", "float32", "--draft-length", "4")
+    drafter = ("--drafters", "1", "--method", "standalone", "--draft", str(target))
+    flags = (*drafter, "--dtype", "float32", "--draft-length", "4")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
         patch.setenv(
@@ -161,6 +162,8 @@ def test_one_trace_goes_through_front_door_verifier_and_drafter(
     [door] = [span for span in spans if span.service == "front"]
     [choice], [mirror] = named(spans, attributes.CHOICE), named(spans, attributes.MIRROR)
     assert (door.parent, choice.parent, mirror.parent) == (caller, door.number, door.number)
+    texts = named(spans, attributes.DETOKENISE)
+    assert sum(span.attributes[attributes.EMITTED] for span in texts) == TOKENS
     for name in (attributes.QUEUE, attributes.PREFILL, attributes.DECODE):
         [part] = named(spans, name)
         assert part.parent == choice.number
@@ -177,6 +180,17 @@ def test_one_trace_goes_through_front_door_verifier_and_drafter(
     assert sum(span.attributes[attributes.GUESSES] for span in drafts) >= told["accepted"]
     numbers_given = [span.number for span in spans]
     assert len(set(numbers_given)) == len(numbers_given)
+
+
+def test_the_drafter_works_while_the_verifier_does(service: Service, collector: Collector) -> None:
+    """It runs ahead: what it guesses beyond a window is guessed while that is verified."""
+    _, spans, _ = traced(service, collector)
+    drafts, rounds = named(spans, attributes.DRAFT), named(spans, attributes.VERIFY)
+    assert any(
+        draft.start < verified.end and verified.start < draft.end
+        for draft in drafts
+        for verified in rounds
+    )
 
 
 def test_the_server_span_says_what_was_asked_and_what_came(

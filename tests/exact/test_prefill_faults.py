@@ -64,7 +64,7 @@ class Storm:
                 for prompt in list(node.core.prompts.values()):
                     job = prompt.job
                     node.core._notes[job.link].append(node.core._giving.drop(job, "planned"))
-                    node.core._forget(job, "aborted")
+                    node.core._forget(job, "aborted", self.made.now)
                     self.happened["give up"] += 1
                     return
 

@@ -18,6 +18,7 @@ from tests.e2e.service import ROOT, Service, up
 from tests.generated import rewritten
 from tests.interop import load, scores
 from tests.interop.apart import environment, folder, version
+from tests.models import write_byte_llama
 
 PAGE: Final = ROOT / "docs" / "interop.md"
 MAKER: Final = "python -m tests.interop"
@@ -32,17 +33,27 @@ class Scene:
         self.model = resolve(MODEL, lambda *_: None)
         self.place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._stack = stack
-        self._services: dict[int, Service] = {}
+        self._services: dict[tuple[str, int], Service] = {}
 
-    def url(self, drafters: int = 2) -> str:
+    def url(self, drafters: int = 2, target: str = MODEL) -> str:
         """Where a service with so many drafters is."""
-        if drafters not in self._services:
-            place = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-            patient = "link: {silence: 60.0}\n"  # others may want this machine, too
+        if (target, drafters) not in self._services:
+            place = self._folder()
+            patient = "link: {silence: 600.0}\n"  # others may want this machine, too
             (place / "draftmesh.yaml").write_text(patient, encoding="utf-8")
             flags = ("--drafters", str(drafters))
-            self._services[drafters] = self._stack.enter_context(up(MODEL, place, *flags))
-        return f"{self._services[drafters].url}/v1"
+            service = self._stack.enter_context(up(target, place, *flags))
+            self._services[target, drafters] = service
+        return f"{self._services[target, drafters].url}/v1"
+
+    def small(self) -> str:
+        """A service of a model that is nothing but quick, for those who ask hundreds of questions."""
+        if not (self.place / "small").exists():
+            write_byte_llama(self.place / "small")
+        return self.url(target=str(self.place / "small"))
+
+    def _folder(self) -> Path:
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
 
 
 def openai_now(scene: Scene) -> tuple[str, str]:
@@ -63,10 +74,11 @@ def _toured(scene: Scene, name: str, package: str) -> tuple[str, str]:
 
 def made_up(scene: Scene) -> tuple[str, str]:
     python = environment(folder("schemathesis"), "schemathesis")
-    root = scene.url().removesuffix("/v1")
+    root = scene.small().removesuffix("/v1")
     command = [
         str(python.with_name("schemathesis")), "run", f"{root}/openapi.json", "--url", root,
-        "--max-examples", "5", "--request-timeout", "120", "--no-color",
+        "--max-examples", "5", "--request-timeout", "600", "--no-color",
+        "--output-sanitize", "false",
         "--exclude-checks", "positive_data_acceptance",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=scene.place, capture_output=True, text=True, check=False)

@@ -14,17 +14,20 @@ REQUESTS: Final = 12
 def loaded(python: Path, url: str, model: Path, place: Path) -> Mapping[str, Any]:
     """What it says of the service at `url`."""
     place.mkdir()
+    report = place / "report.json"
     command = [
-        str(python.with_name("guidellm")), "benchmark", "run",
-        "--target", url.removesuffix("/v1"), "--profile", "concurrent", "--rate", "3",
-        "--max-requests", str(REQUESTS), "--data", "prompt_tokens=48,output_tokens=24",
-        "--processor", str(model), "--output-dir", str(place), "--outputs", "json",
+        str(python.with_name("guidellm")), "run", "--disable-console-interactive",
+        "--backend", f"kind=openai_http,target={url.removesuffix('/v1')}",
+        "--profile", "kind=concurrent,streams=3",
+        "--constraint", f"kind=max_requests,count={REQUESTS}",
+        "--data", "kind=synthetic_text,prompt_tokens=48,output_tokens=24",
+        "--tokenizer", f"kind=huggingface_auto,model={model}",
+        "--output", f"kind=json,path={report}",
     ]  # fmt: skip
     apart = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, env=os.environ | apart, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    report = json.loads(next(place.glob("*.json")).read_text(encoding="utf-8"))
-    (benchmark,) = report["benchmarks"]
+    (benchmark,) = json.loads(report.read_text(encoding="utf-8"))["benchmarks"]
     return dict(benchmark["metrics"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ def test_the_service_says_what_it_is(tiny: Path) -> None:
     http = Http(tiny, FakeDoor(status=status), service=shown)
     info = http.get("/server_info").json()
     assert info["model"] == "tiny"
+    assert abs(info["time"] - time.time()) < 60
     assert info["limits"] == {
         "context": 64,
         "vocabulary": 261,

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from orchestrator.cli import app
 from orchestrator.commands.logs import entries, merged
 from orchestrator.commands.status import Numbers, numbers
 from orchestrator.ending import EXIT_CODES
@@ -52,9 +54,37 @@ def test_the_exit_codes_are_in_the_help() -> None:
         assert re.search(rf"{code} +{re.escape(meaning)}", text)
 
 
-@pytest.mark.parametrize("command", ["up", "generate", "down", "status", "logs", "doctor"])
-def test_help_shows_examples_line_by_line(command: str) -> None:
-    assert f"Examples:\n    orchestrator {command}" in run(command, "--help")[1]
+def test_help_shows_examples_line_by_line() -> None:
+    assert "Examples:\n    orchestrator up" in run("up", "--help")[1]
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401
+    """Every command that can be typed."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_every_command_has_examples_that_it_would_take() -> None:
+    known = dict(commands(typer.main.get_command(app)))
+    assert len(known) > 20
+    for path, command in known.items():
+        lines = [line.strip() for line in (command.epilog or "").splitlines()]
+        examples = [line.split() for line in lines if line.startswith("orchestrator ")]
+        assert examples, path
+        assert tuple(examples[0][1 : 1 + len(path)]) == path
+        for _, *words in examples:
+            name = next(each for each in known if tuple(words[: len(each)]) == each)
+            flags = {flag for each in known[name].params for flag in each.opts}
+            typed = {word for word in words[: _ours(words)] if word.startswith("-")}
+            assert typed <= flags, (name, typed - flags)
+
+
+def _ours(words: list[str]) -> int:
+    """Where another program begins."""
+    return next((i for i, word in enumerate(words) if word in {"|", ">"}), len(words))
 
 
 def test_a_shell_can_complete_the_commands() -> None:
@@ -118,6 +148,8 @@ def test_who_follows_reads_to_the_end(tiny: Path) -> None:
         with (Path(state.logs) / "front-0.log").open("a") as log:
             log.write("2026-01-02 10:00:00,000 INFO x the last word\n")
         assert any("the last word" in line for line in following.stdout)
+        (Path(state.logs) / "drafter-7.log").write_text("2026-01-02 10:00:00,000 INFO x new here\n")
+        assert any(line.startswith("drafter-7") for line in following.stdout)
         assert run("down", "--service", name)[0] == 0
         assert following.wait(ENOUGH) == 0
         assert parent.wait(ENOUGH) == 0
@@ -211,12 +243,17 @@ draftmesh_accepted_tokens_total{drafter="drafter-0",node="verifier-1",role="veri
 draftmesh_device{device="cpu",node="drafter-0",role="drafter"} 1.0
 # TYPE draftmesh_report_age_seconds gauge
 draftmesh_report_age_seconds{node="front-0",peer="verifier-0",role="front"} 0.75
+# TYPE draftmesh_clock_skew_seconds gauge
+draftmesh_clock_skew_seconds{node="front-0",peer="verifier-1",role="front"} -0.25
+# TYPE draftmesh_clock_skew_doubt_seconds gauge
+draftmesh_clock_skew_doubt_seconds{node="front-0",peer="verifier-1",role="front"} 0.002
 """
     told = numbers(page)
     assert told["drafter-0"] == Numbers("suffix", 0.002, 10, 5, device="cpu")
     assert told["drafter-0"].acceptance == 0.5
     assert told["verifier-0"] == Numbers("", None, 8, 5, heard=0.75)
     assert told["verifier-1"].acceptance == 0.0
+    assert (told["verifier-1"].skew, told["verifier-1"].skew_doubt) == (-0.25, 0.002)
     assert Numbers().acceptance is None
 
 
@@ -250,4 +287,5 @@ def test_the_doctor_finds_what_would_not_work(tiny: Path, service: LocalService)
     assert found["files"]["hint"].startswith("ulimit -n")
     assert found["target"]["grade"] == "ok"
     assert found["drafter-0"]["text"].startswith("ready")
+    assert re.match(r"ready, clock [+-]0\.\d ms from this one, give", found["front-0"]["text"])
     assert all(finding["hint"] for finding in found.values() if finding["grade"] != "ok")

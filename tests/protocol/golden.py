@@ -142,7 +142,7 @@ MESSAGES: Final[Mapping[str, AnyMessage]] = {
     "draft-tail": DraftTailStream(12, 2, 1, 3, (7, 8), (0.5, 0.25), IDS, PROBS, (-1, 0)),
     "draft-tail-short": DraftTailStream(12, 2, 1, 3, ()),
     "draft-close": DraftClose(12, 2, "stop"),
-    "kv-offer": KvOffer(12, 2, (5, 6, 7), 0, 2, b"layout", ("shm", "zmq"), "law"),
+    "kv-offer": KvOffer(12, 2, (5, 6, 7), 0, 2, b"layout", ("shm", "zmq"), "law", "00-1-1-01"),
     "kv-accept": KvAccept(12, 2, "shm", b"hint", b"layout"),
     "kv-chunk": KvChunk(12, 2, Piece(0, 3, 16, 32), Parcel(1, 12, 2**64 - 1, BYTES)),
     "kv-chunk-elsewhere": KvChunk(12, 2, Piece(0, 3, 16, 32), Parcel(1, 12)),

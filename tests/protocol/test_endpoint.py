@@ -458,6 +458,9 @@ def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
         {
             "links": {"": 1.0},
             "round_trip_seconds": {},
+            "clock_ahead": {},
+            "clock_doubt": {},
+            "clock_day": {},
             "weights": {"w": 1.0},
             "method": {},
             "device": {},
@@ -465,7 +468,8 @@ def test_facts_tell_of_frames_and_links_and_of_the_way_to_each_peer() -> None:
     )
     for _ in range(4):
         world.turn(0.5)
-    assert verifier.facts().gauges["round_trip_seconds"].keys() == {"drafter-0"}
+    for name in ("round_trip_seconds", "clock_ahead", "clock_doubt"):
+        assert verifier.facts().gauges[name].keys() == {"drafter-0"}
     drafter.mesh.send("verifier", [b"what", b"ever"])
     world.turn()
     verifier.hang_up("drafter")

@@ -24,6 +24,30 @@ def test_a_beat_that_comes_back_tells_the_way_and_not_the_time_it_was_held() -> 
     assert theirs.seconds is None
 
 
+@pytest.mark.parametrize(("there", "back"), [(0.02, 0.03), (0.0, 0.05), (0.05, 0.0)])
+def test_how_far_a_clock_is_ahead_is_known_within_half_of_the_way(
+    there: float, back: float
+) -> None:
+    """Whatever share of it either direction takes: if all, then just so."""
+    ours, theirs = RoundTrip(10.0), RoundTrip(10.0 + AHEAD)
+    theirs.heard(ours.stamp(Heartbeat(), 10.0), 10.0 + there + AHEAD)
+    ours.heard(theirs.stamp(Heartbeat(), 10.4 + AHEAD), 10.4 + back)
+    assert ours.ahead is not None
+    assert ours.ahead.doubt == pytest.approx(0.025, abs=2e-6)
+    assert abs(ours.ahead.seconds - AHEAD) <= ours.ahead.doubt + 2e-6
+    assert theirs.ahead is None, "it did not hear an answer yet"
+
+
+def test_the_quickest_answer_tells_the_clock() -> None:
+    """The others waited for a loop that was busy, who knows at which end."""
+    trip = RoundTrip(0.0)
+    for waited in (0.3, 0.0, 0.2):
+        sent = int((AHEAD + 1.01) * 1_000_000)
+        trip.heard(Heartbeat(sent=sent, echo=1_000_000), 1.02 + waited)
+    assert trip.ahead is not None
+    assert trip.ahead == pytest.approx((AHEAD, 0.01), abs=2e-6)
+
+
 def test_the_newest_answers_count_most() -> None:
     ours, theirs = RoundTrip(1.0), RoundTrip(1.0)
     for beat in range(1, 41):

@@ -108,7 +108,7 @@ def _give_up(world: World) -> None:
         job = prompt.job
         world.note(f"{place.address} gives up request {job.offer.request}")
         place.core._notes[job.link].append(place.core._giving.drop(job, "planned"))
-        place.core._forget(job, "aborted")
+        place.core._forget(job, "aborted", world.now)
         place.busy()
 
 

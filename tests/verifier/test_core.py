@@ -4,7 +4,7 @@ The target's next token is always the last one plus one, so that a right draft i
 1; drafters have links 10, 11, ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ from protocol.messages import (
 from tests import identities
 from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
+from verifier.commit import Detokenizer, Timed
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.handover import Supply
@@ -57,6 +58,7 @@ class Rig:
         planner: Planner | None = None,
         traces: Traces | None = None,
         supply: Supply | None = None,
+        timed: Callable[[Detokenizer], Timed] | None = None,
         **scheduler: Any,
     ) -> None:
         self.now = 0.0
@@ -72,6 +74,7 @@ class Rig:
                 Letters,
                 traces=traces,
                 supply=supply,
+                timed=timed,
             )
         )
         self.up(FRONT, "front")

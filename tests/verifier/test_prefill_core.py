@@ -10,6 +10,7 @@ from engine.pages import PagePool
 from kvtransfer.config import HandoverConfig
 from kvtransfer.giving import Giving, Job
 from kvtransfer.layout import Layer, Layout
+from protocol import attributes
 from protocol.errors import PeerError
 from protocol.link import LinkDown, LinkUp, Received
 from protocol.messages import (
@@ -23,8 +24,10 @@ from protocol.messages import (
     Parcel,
     Submit,
 )
+from protocol.spans import Context, traceparent
 from verifier.config import SchedulerConfig
 from verifier.prefill_core import PrefillCore
+from verifier.prefill_record import Given
 
 LAYER: Final = Layer("target", "uint8", 1, 1, 0, 1)
 LAYOUT: Final = Layout((LAYER,), page_size=4)
@@ -84,10 +87,14 @@ class Stage:
     def hear(self, link: int, *messages: Any) -> None:
         self.core.handle(Received(link, messages), self.now)
 
-    def offer(self, request: int = 1, link: int = 1, prompt: Sequence[int] = PROMPT) -> None:
+    def offer(
+        self, request: int = 1, link: int = 1, prompt: Sequence[int] = PROMPT, trace: str = ""
+    ) -> None:
         end = len(prompt) - 1
-        layout = self.layout.encode()
-        self.hear(link, KvOffer(request, request, tuple(prompt), 0, end, layout, ("zmq",)))
+        offer = KvOffer(
+            request, request, tuple(prompt), 0, end, self.layout.encode(), ("zmq",), trace=trace
+        )
+        self.hear(link, offer)
 
     def step(self) -> list[tuple[int, ...]]:
         step = self.core.plan(self.now)
@@ -124,6 +131,42 @@ def test_a_prompt_is_computed_sent_and_forgotten() -> None:
     assert stage.outcomes() == {"taken": 1}
     assert stage.core.idle
     assert stage.core.pool.free == 8
+
+
+def test_every_prompt_leaves_a_line_and_a_traced_one_its_spans() -> None:
+    stage = Stage(pages=16)
+    long = range(1, 22)  # two forwards of at most 16 tokens
+    stage.offer(7, prompt=long, trace=traceparent(Context(0xA, 0xB)))
+    stage.offer(8, link=2)
+    stage.now = 1.0
+    assert [len(rows[0]) for rows in (stage.step(), stage.step())] == [16, 4]
+    stage.now = 3.0
+    stage.hear(1, KvTaken(7, 7))
+    stage.core.handle(LinkDown(2, "silence"), 4.0)
+    stage.core.draining = True
+    stage.offer(9)
+    taken, gone, refused = stage.core.record.endings
+    assert taken == Given("v1", 7, 7, "taken", 21, 20, 3.0, "", f"{0xA:032x}")
+    assert gone == Given("v2", 8, 8, "link", 11, 10, 4.0, "", "")
+    assert (refused.number, refused.reason, refused.seconds) == (9, "refused", 0.0)
+    assert refused.detail == "this prefill node is draining"
+    spans = stage.core.record.spans.take()
+    assert [(span.name, span.parent, span.last) for span in spans] == [
+        (attributes.PREFILL, attributes.GIVEN, False),
+        (attributes.PREFILL, attributes.GIVEN, False),
+        (attributes.GIVEN, "", True),
+    ]
+    assert {(span.context, span.scope) for span in spans} == {(Context(0xA, 0xB), (1, 7, 7))}
+    assert [span.attributes[attributes.STEP_TOKENS] for span in spans[:2]] == [16, 4]
+    whole = spans[-1]
+    assert (whole.start, whole.end) == (0.0, 3.0)
+    assert whole.attributes == {
+        attributes.VERIFIER: "v1",
+        attributes.EPOCH: 7,
+        attributes.HANDED_TOKENS: 20,
+        attributes.CHANNEL: "zmq",
+        attributes.END: "taken",
+    }
 
 
 def test_what_is_computed_leaves_while_the_rest_is_computed() -> None:

@@ -1,6 +1,7 @@
 """What a verifier records of requests that are traced: spans as values, before anybody makes real ones of them."""
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from protocol.messages import Abort, DraftTailStream, Heartbeat, Limits
 from protocol.spans import Context, Span, traceparent
 from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
 from verifier.generation import MOST_HAPPENINGS
+from verifier.text import TimedDetokenizer
 
 OURS, OTHER = Context(0xA, 0xB), Context(0xC, 0xD)
 
@@ -56,6 +58,32 @@ def test_the_life_of_a_traced_choice() -> None:
         ]
     )
     assert [span.last for span in spans] == [False] * (len(spans) - 1) + [True]
+
+
+def test_text_is_made_after_each_step_and_the_choice_ends_with_its_last() -> None:
+    """Whenever the clock is read here, it has gone on for a thousandth of a second."""
+    ticks = count(1)
+    rig = Rig(
+        Limits(),
+        timed=lambda other: TimedDetokenizer(other, lambda: rig.now + next(ticks) / 1000),
+    )
+    ask(rig, max_tokens=3)
+    rig.step()
+    rig.says(DRAFTER)
+    rig.tail(1, 1, 5)
+    rig.step()
+    spans = told(rig)
+    texts = named(spans, attributes.DETOKENISE)
+    times = [(span.start, span.end) for span in texts]
+    assert times == [pytest.approx((0.011, 0.012)), pytest.approx((0.023, 0.025))]
+    assert [span.parent for span in texts] == [attributes.DECODE] * 2
+    assert [span.attributes[attributes.EMITTED] for span in texts] == [1, 2]
+    assert [span.attributes[attributes.ROUND] for span in texts] == [1, 2]
+    for name in (attributes.DECODE, attributes.CHOICE):
+        [whole] = named(spans, name)
+        assert whole.start <= texts[0].start
+        assert texts[-1].end == whole.end
+    assert not any(span.key for span in texts)
 
 
 def test_a_round_says_what_became_of_its_drafts() -> None:
@@ -194,6 +222,8 @@ def test_a_choice_that_lost_its_pages_was_in_the_queue_twice() -> None:
     assert first.end < second.start < second.end
     [choice] = named(spans, attributes.CHOICE)
     assert choice.attributes[attributes.PREEMPTIONS] == 1
+    keys = [span.key for span in spans if span.key]
+    assert len(set(keys)) == len(keys), "two spans would have one number"
 
 
 def test_the_drafter_is_told_the_same_context() -> None:

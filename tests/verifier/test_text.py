@@ -8,7 +8,7 @@ from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
-from verifier.text import StreamDetokenizer, load_tokenizer
+from verifier.text import StreamDetokenizer, TimedDetokenizer, load_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +53,16 @@ def test_two_streams_do_not_share_their_bytes(tokenizer: Tokenizer) -> None:
         "é",
         "é",
     )
+
+
+def test_a_stream_that_is_timed_says_the_same_and_when_since_it_was_last_asked(
+    tokenizer: Tokenizer,
+) -> None:
+    times = iter([1.0, 1.5, 2.0, 7.0, 7.25])
+    timed = TimedDetokenizer(StreamDetokenizer(tokenizer), lambda: next(times))
+    assert timed.spent() is None
+    assert [timed.step(token) for token in tokenizer.encode("é").ids] == ["", "é"]
+    assert timed.spent() == (1.0, 2.0)
+    assert timed.spent() is None
+    assert timed.step(tokenizer.encode("a").ids[0]) == "a"
+    assert timed.spent() == (7.0, 7.25)

@@ -50,7 +50,7 @@ def model_info(card: Json, info: Json) -> GetModelInfoResponse:
 
 def server_info(info: Json, text: str) -> GetServerInfoResponse:
     """From what `/server_info` tells; `text` is all of it."""
-    names = ("version", "protocol", "model", "ready", "draining", "speculating")
+    names = ("version", "protocol", "time", "model", "ready", "draining", "speculating")
     return GetServerInfoResponse(
         **{name: info[name] for name in names},
         nodes=[_node(each) for each in info["nodes"]],
