@@ -52,7 +52,9 @@ def serve(config: VerifierConfig, asked: Tells) -> None:
 
 def _listen() -> None:
     """The end of stdin means that the parent is gone: nobody would ever say what to run."""
-    while os.read(sys.stdin.fileno(), 1 << 16):  # past Python's buffer, whose lock would be in the way at the end
+    while os.read(
+        sys.stdin.fileno(), 1 << 16
+    ):  # past Python's buffer, whose lock would be in the way at the end
         pass
     threading.Event().wait(1.0)  # it may have said just before that it is over
     os._exit(1)
