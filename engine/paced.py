@@ -8,6 +8,7 @@ import torch
 
 from engine.attention import Reached
 from engine.runner import Engine, Forward, Row
+from engine.spanning import SpanningEngine
 from engine.threads import Team
 
 WARM_UP: Final = (1, 9, 64, 128, 256)
@@ -21,7 +22,10 @@ class PacedEngine:
     """
 
     def __init__(
-        self, engine: Engine, threads: int, clock: Callable[[], float] = time.perf_counter
+        self,
+        engine: Engine | SpanningEngine,
+        threads: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.team = Team(threads)
         self._engine = engine

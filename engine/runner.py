@@ -19,6 +19,7 @@ from engine.features import Features
 from engine.memory import pool, present
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
+from engine.ranks import ALONE, Ranks
 
 __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_for"]
 
@@ -66,15 +67,19 @@ class Engine:
         self.attention = backend(config.attention, config.device)(model, config)
 
     @classmethod
-    def load(cls, folder: Path, config: EngineConfig) -> "Engine":
-        """Read a checkpoint folder (`config.json` and safetensors), or raise EngineError."""
+    def load(cls, folder: Path, config: EngineConfig, ranks: Ranks = ALONE) -> "Engine":
+        """Read a checkpoint folder (`config.json` and safetensors), or raise EngineError.
+
+        Of several ranks, each has pages and weights of its own heads; see `engine.spanning`.
+        """
         present(config.device)
         model = ModelConfig.read(folder, trust_remote_code=config.trust_remote_code)
         model.check_context(config.max_context)
+        own = ranks.shard.own(model)
         kind = architecture(model, config.implementation)
         with torch.no_grad():
-            decoder = kind.load(folder, model, config)
-        return cls(config, model, decoder)
+            decoder = kind.load(folder, model, config, ranks)
+        return cls(config, own, decoder)
 
     @property
     def bytes_per_page(self) -> int:

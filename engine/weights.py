@@ -92,9 +92,14 @@ class Weights:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def read(self, name: str) -> Tensor:
-        """One tensor, converted to the engine's dtype, on its device."""
-        tensor: Tensor = self._home[name].get_tensor(name)
+    def read(self, name: str, rows: slice | None = None, columns: slice | None = None) -> Tensor:
+        """One tensor, or these rows or columns of it, converted to the engine's dtype, on its device."""
+        tensor: Tensor
+        if rows is None and columns is None:
+            tensor = self._home[name].get_tensor(name)
+        else:
+            whole = self._home[name].get_slice(name)
+            tensor = whole[rows] if columns is None else whole[:, columns]
         return tensor.to(self._device, self._dtype)
 
     def _check(

@@ -31,6 +31,7 @@ from orchestrator.options import (
     SpecMetrics,
     SpeculativeConfig,
     Target,
+    TensorParallel,
     Trust,
     Verifiers,
     example,
@@ -51,6 +52,7 @@ def register(app: typer.Typer) -> None:
         epilog=example(
             "run verifier --bind tcp://0.0.0.0:7400 --dial tcp://drafters:7400",
             "run drafter --name drafter-far --bind tcp://127.0.0.1:7411",
+            "run follower --rendezvous verifier-host:7500 --rank 1",
         )
     )(run)
     app.command(
@@ -79,6 +81,7 @@ def up(
     trust_remote_code: Trust = None,
     drafters: Drafters = None,
     verifiers: Verifiers = None,
+    tensor_parallel: TensorParallel = None,
     prefill: Prefill = None,
     dtype: Dtype = None,
     method: Method = None,
@@ -110,7 +113,7 @@ def up(
         "dtype": dtype,
         "method": method,
         "draft_length": draft_length,
-        "verifier": {"planner": {"name": planner}},
+        "verifier": {"planner": {"name": planner}, "tensor_parallel": tensor_parallel},
         "overlap": overlap,
         "host": host,
         "port": port,
@@ -142,7 +145,7 @@ def up(
 
 
 def run(
-    role: Annotated[str, typer.Argument(help="front, verifier, prefill or drafter.")],
+    role: Annotated[str, typer.Argument(help="front, verifier, prefill, drafter or follower.")],
     *,
     name: Annotated[str, typer.Option(help="What this node is called; else as its host.")] = "",
     bind: Annotated[str, typer.Option(help="Its mesh address, as tcp://0.0.0.0:7400.")] = "",
@@ -150,6 +153,13 @@ def run(
         list[str] | None,
         typer.Option(help="Mesh address of peers; a host name may stand for several."),
     ] = None,
+    rendezvous: Annotated[
+        str,
+        typer.Option(
+            help="HOST:PORT where the ranks of a verifier meet that are on machines apart."
+        ),
+    ] = "",
+    rank: Annotated[int, typer.Option(min=0, help="Which rank a follower is, from 1 on.")] = 0,
     config: File = None,
 ) -> None:
     """Become one process of a service, in a container or under a supervisor of its own."""
@@ -161,7 +171,7 @@ def run(
         from orchestrator.launch.plan import Place
         from orchestrator.settings import load
 
-        place = Place(name or socket.gethostname(), bind, tuple(dial or ()))
+        place = Place(name or socket.gethostname(), bind, tuple(dial or ()), rendezvous, rank)
         return run(role, place, load({}, config))
 
     end(start)

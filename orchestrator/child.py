@@ -6,24 +6,21 @@ child asks to be killed then: so one that is frozen, or too busy to read, goes, 
 A drafter that is started again beside roles that serve leaves them the processors while it loads.
 """
 
-import ctypes
 import runpy
-import signal
 import sys
 from importlib import import_module
 from typing import Final
 
+from protocol.process import die_with_parent
 from protocol.quietly import if_asked
 
-PR_SET_PDEATHSIG: Final = 1
 QUIET: Final = {"drafter": ("drafter.node", "drafter.proposers", "protocol.zmq_mesh")}
 """Modules that may load quietly, and which of their imports take long."""
 
 
 def main() -> None:
     """Become the module that the first argument names."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     module = sys.argv.pop(1)
     if module in QUIET:
         if_asked(lambda: [import_module(each) for each in QUIET[module]])

@@ -23,6 +23,8 @@ OWNED: Final[Mapping[str, Mapping[str, str]]] = {
         "bind": "the launcher",
         "drafters": "the launcher",
         "prefill": "the launcher",
+        "rank": "the launcher",
+        "rendezvous": "the launcher",
         "model": "`target`",
         "drafts": "`method`",
         "dtype": "`dtype`",
@@ -164,12 +166,19 @@ class Config(BaseModel):
             raise ValueError(
                 f"gpus.drafter: method {self.method} computes on the CPU; {', '.join(ON_GPUS)} can take a GPU"
             )
+        if self.prefill and self.verifier.tensor_parallel > 1:
+            raise ValueError(
+                f"prefill {self.prefill} with verifier.tensor_parallel {self.verifier.tensor_parallel}: "
+                "pages that are handed over hold all heads, those of a rank some"
+            )
         self.seats()
         return self
 
     def seats(self) -> dict[tuple[str, int], Seat]:
         """Which processes have a GPU, by role and number; spare drafters share like the last one."""
-        return seats(self.gpus, {"verifier": self.verifiers, "drafter": self.drafters})
+        counts = {"verifier": self.verifiers, "drafter": self.drafters}
+        here = self.verifier.tensor_parallel if self.verifier.ranks == "together" else 1
+        return seats(self.gpus, counts, {"verifier": here})
 
     @property
     def window(self) -> int:

@@ -28,15 +28,15 @@ class GpusConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One process's part of a GPU."""
+    """One process's part of a GPU; with several ranks, of one GPU for each."""
 
-    gpu: int
+    gpus: tuple[int, ...]
     share: float
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """It sees this GPU alone, under the number 0."""
-        return {"CUDA_VISIBLE_DEVICES": str(self.gpu)}
+        """It sees these GPUs alone, under the numbers from 0 on."""
+        return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus))}
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -44,19 +44,30 @@ class Seat:
         return {"device": "cuda", "gpu_share": self.share}
 
 
-def seats(config: GpusConfig, counts: Mapping[str, int]) -> dict[tuple[str, int], Seat]:
-    """A seat for each (role, number) that has one; a ValueError where shares come to more than a GPU."""
+def seats(
+    config: GpusConfig, counts: Mapping[str, int], ranks: Mapping[str, int] | None = None
+) -> dict[tuple[str, int], Seat]:
+    """A seat for each (role, number) that has one; a ValueError where shares come to more than a GPU.
+
+    `ranks` says of roles how many GPUs one of their processes takes.
+    """
     lists = {"verifier": config.verifier, "drafter": config.drafter}
     stated = {"verifier": config.verifier_share, "drafter": config.drafter_share}
-    placed = {
-        (role, number): gpus[number % len(gpus)]
-        for role, gpus in lists.items()
-        if gpus
-        for number in range(counts.get(role, 0))
-    }
-    found: dict[tuple[str, int], Seat] = {}
-    for gpu in sorted(set(placed.values())):
-        here = [who for who, where in placed.items() if where == gpu]
+    placed: dict[tuple[str, int], tuple[int, ...]] = {}
+    for role, gpus in lists.items():
+        each = (ranks or {}).get(role, 1)
+        if gpus and each > len(gpus):
+            raise ValueError(
+                f"gpus.{role} has {len(gpus)} of the {each} GPUs that {each} ranks take"
+            )
+        for number in range(counts.get(role, 0) if gpus else 0):
+            first = number * each
+            placed[role, number] = tuple(
+                gpus[place % len(gpus)] for place in range(first, first + each)
+            )
+    left_of: dict[int, float] = {}
+    for gpu in sorted({gpu for where in placed.values() for gpu in where}):
+        here = [who for who, where in placed.items() if gpu in where]
         taken = sum(share for role, _ in here if (share := stated[role]))
         open_ended = Counter(stated[role] is None for role, _ in here)[True]
         left = (ROOM - taken) / open_ended if open_ended else 0.0
@@ -66,6 +77,8 @@ def seats(config: GpusConfig, counts: Mapping[str, int]) -> dict[tuple[str, int]
                 f"GPU {gpu} is shared by {names}: stated shares come to {taken:.0%} of it"
                 + (f", and {open_ended} more have none left" if open_ended else "")
             )
-        for who in here:
-            found[who] = Seat(gpu, stated[who[0]] or left)
-    return found
+        left_of[gpu] = left
+    return {
+        who: Seat(where, stated[who[0]] or min(left_of[gpu] for gpu in where))
+        for who, where in placed.items()
+    }

@@ -13,6 +13,9 @@ Trust = Annotated[
 ]
 Drafters = Annotated[int | None, typer.Option(help="Drafter processes.")]
 Verifiers = Annotated[int | None, typer.Option(help="Verifier processes.")]
+TensorParallel = Annotated[
+    int | None, typer.Option(help="Processes that share the target of a verifier, each some heads.")
+]
 Prefill = Annotated[
     int | None, typer.Option(help="Processes that compute long prompts for verifiers.")
 ]

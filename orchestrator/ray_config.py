@@ -18,8 +18,13 @@ class RayConfig(BaseModel):
         description="verifiers and drafters on different nodes, if there are enough; or not",
     )
     wait: float = Field(60.0, gt=0, description="seconds in which everything must have its place")
-    verifier_cpus: int = Field(1, ge=1, description="cores of a verifier: its threads")
-    verifier_gpus: float = Field(0, ge=0)
+    silence: float = Field(
+        30.0, ge=2, description="seconds after which an actor that answers nothing counts as lost"
+    )
+    verifier_cpus: int = Field(
+        1, ge=1, description="cores of a verifier, or of each of its ranks: its threads"
+    )
+    verifier_gpus: float = Field(0, ge=0, description="of a verifier, or of each of its ranks")
     drafter_cpus: int = Field(1, ge=1, description="cores of a drafter: its threads")
     drafter_gpus: float = Field(0, ge=0)
     first_port: int = Field(

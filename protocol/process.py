@@ -4,6 +4,7 @@ The parent writes JSON lines (`{"peers": [...]}`, `{"drain": true}`); the end of
 The child says its state in JSON lines. Logs go to stderr. Unsupervised processes use neither.
 """
 
+import ctypes
 import json
 import logging
 import os
@@ -13,7 +14,9 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ def parse(line: str) -> Command | None:
     except json.JSONDecodeError:
         pass
     return None
+
+
+def die_with_parent() -> None:
+    """Where the system offers it, be killed when the parent is gone: so one that is frozen, or busy, goes, too."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def announce(state: str, **fields: Any) -> None:

@@ -15,7 +15,9 @@ from engine.config import Dtype, EngineConfig, Implementation
 from engine.features import made_by
 from engine.models.config import ModelConfig
 from engine.pages import PagePool
+from engine.ranks import ALONE, Words
 from engine.runner import Engine
+from engine.spanning import SpanningEngine
 from engine.weights import fingerprint
 from protocol.config import LinkConfig
 from protocol.endpoint import Endpoint
@@ -69,6 +71,7 @@ class Answer:
 class Cluster:
     """Turns are taken one after the other, so a run is as deterministic as its arithmetic.
 
+    `words` are those of rank 0, if the target spans several ranks; the others follow elsewhere.
     `ticks` of simulated time pass a turn: patience and link times do not depend on the machine. `prefill` are the page
     sizes of prefill nodes by their names.
     """
@@ -90,6 +93,7 @@ class Cluster:
         overlap: bool = True,
         planner: str = "fixed",  # whatever is at hand is verified: budgets would leave it out
         prefill: Mapping[str, int] | None = None,
+        words: Words | None = None,
         **settings: Any,
     ) -> None:
         self._numbers = count(1)
@@ -115,7 +119,8 @@ class Cluster:
             dtype=dtype,
             implementation=implementation,
         )
-        self.engine = Engine.load(target, self._engine_config)
+        self.engine = Engine.load(target, self._engine_config, words or ALONE)
+        runs = SpanningEngine(self.engine, words) if words else self.engine
         rows = capture(self.engine, features, projection(features))
         identity = Identity(
             "verifier",
@@ -134,13 +139,13 @@ class Cluster:
                 PLANNERS[config.planner.name](config.planner),
                 lambda: StreamDetokenizer(tokenizer),
                 hidden=Hidden(rows, rows.row_bytes, features.recent) if rows else None,
-                supply=supply(self.engine, config),
+                supply=None if words else supply(self.engine, config),
             )
         )
         self.verifier = VerifierNode(
             self.core,
             self._endpoint("verifier", identity),
-            EngineWorker(self.engine, judge(config)),
+            EngineWorker(runs, judge(config)),
             self._clock,
             compiler=DirectCompiler(grammars.compile),
         )

@@ -15,8 +15,8 @@ from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
-from protocol.process import Control, Peers, announce
-from protocol.runtime import arguments, clock, day, draw, fail, health, serve, tracing
+from protocol.process import Control, Peers, Stop, announce
+from protocol.runtime import Tells, arguments, clock, day, draw, fail, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.acceptance import lossy
@@ -57,7 +57,27 @@ def main() -> None:
             fail(str(error))
         if peers := (*config.drafters, *config.prefill):
             control.put(Peers(peers))
+        _serve(node, control, config, asked)
+
+
+def _serve(node: VerifierNode, control: Control, config: VerifierConfig, asked: Tells) -> None:
+    """Until it is drained or stopped, or another rank of its target is lost: that ends it with an error."""
+    span = node.span
+    if span is None:
         serve(node, control, config.node_id, config.drain_seconds, asked)
+        return
+    span.on_loss(lambda: control.put(Stop()))
+    failed = ""
+    try:
+        serve(node, control, config.node_id, config.drain_seconds, asked)
+    except RuntimeError as error:  # what gloo and NCCL raise when the other end is gone
+        log.debug("in the middle of a forward", exc_info=True)
+        failed = (
+            f"a forward over {config.tensor_parallel} ranks failed: {str(error).splitlines()[0]}"
+        )
+    if text := span.lost or failed:
+        announce("failed", node_id=config.node_id, detail={"error": text})
+        fail(text)
 
 
 def _profile(config: VerifierConfig) -> None:
@@ -87,6 +107,8 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     from verifier.worker import EngineWorker  # noqa: PLC0415
 
     vet(config)
+    if config.rank:
+        raise LocalError(f"rank {config.rank} of a target is `python -m verifier.follower`")
     loaded = load(config)
     model, pages, longest, rows = loaded.model, loaded.pages, loaded.longest, loaded.rows
     weights = loaded.weights
@@ -98,6 +120,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     traces = Traces() if config.planner.trace else None
     table = config.planner.budget.table or place(config, weights, machine)
     layout = layout_of(loaded.target, weights)
+    whole = config.device == "cpu" and loaded.span is None
     core = VerifierCore(
         config,
         Admission(longest, vocabulary, frozenset(model.eos_ids), config.rule),
@@ -112,7 +135,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             Taking(config.handover, layout, tuple(CHANNELS)),
             Arrivals(pages_of(loaded.target, layout)),
         )
-        if config.device == "cpu"  # pages of a GPU are not handed over yet
+        if whole  # pages of a GPU, or of some heads, are not handed over yet
         else None,
     )
     identity = Identity(
@@ -125,7 +148,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
             max_ahead=config.planner.draft_length,
         ),
         features=(rows.text, made_by(weights)) if rows else (),
-        device=loaded.target.config.device,
+        device=_devices(config),
     )
     endpoint = Endpoint(ZmqMesh(config.bind, config.mesh), config.link, identity, draw, day)
     ends = frozenset(model.eos_ids)
@@ -137,7 +160,14 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),
         keeper=Keeper(plan, table, machine, traces, config.planner.trace, buckets=loaded.buckets),
+        span=loaded.span,
     )
+
+
+def _devices(config: VerifierConfig) -> str:
+    """Where the target computes, as people are told."""
+    ranks = config.tensor_parallel
+    return config.device if ranks == 1 else f"{ranks} x {config.device}"
 
 
 def _compiler(folder: Path, width: int, ends: frozenset[int], wake: Callable[[], None]) -> Compiler:

@@ -244,9 +244,24 @@ class VerifierConfig(BaseModel):
     trust_remote_code: bool = Field(
         False, description="whether code that came with the target may run"
     )
-    threads: int = Field(2, ge=1, description="threads of the target's forward")
+    threads: int = Field(2, ge=1, description="threads of the target's forward; of each rank")
+    tensor_parallel: int = Field(
+        1, ge=1, le=64, description="ranks of the target: each a process with some of its heads"
+    )
+    ranks: Literal["together", "apart"] = Field(
+        "together",
+        description="on one machine, where the verifier starts them; or each started by itself on its own",
+    )
+    rank: int = Field(0, ge=0, description="which of them this process is; 0 is the verifier")
+    rendezvous: str = Field(
+        "",
+        description="HOST:PORT where ranks that are apart find rank 0",
+    )
+    rank_seconds: float = Field(
+        60.0, gt=0, description="a rank that keeps a forward waiting for longer is lost"
+    )
     page_size: int = Field(16, ge=1, description="positions a KV page holds")
-    kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages")
+    kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages; of each rank")
     context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
     features: FeaturesConfig = FeaturesConfig()
     planner: PlannerConfig = PlannerConfig()

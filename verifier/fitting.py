@@ -10,6 +10,7 @@ from engine.models.config import ModelConfig
 from engine.ragged import scratch_bytes, splits_of
 from engine.weights import numbers
 from verifier.config import VerifierConfig
+from verifier.ranks import shard
 
 
 def allotment(
@@ -25,22 +26,23 @@ def parts(
 ) -> Allotment:
     """The same for a device with so many bytes."""
     source: Any = model.source
+    own, ranks = shard(config).own(model), config.tensor_parallel
     itemsize: int = getattr(torch, config.dtype).itemsize
     tokens = max(sizes.largest if sizes else 0, config.scheduler.max_chunk)
     known = Sizes(
         vocab=model.vocab,
         hidden=model.hidden,
-        intermediate=getattr(source, "intermediate_size", None) or 4 * model.hidden,
-        heads=model.heads,
-        kv_heads=model.kv_heads,
+        intermediate=(getattr(source, "intermediate_size", None) or 4 * model.hidden) // ranks,
+        heads=own.heads,
+        kv_heads=own.kv_heads,
         head_dim=model.head_dim,
         tokens=tokens,
         itemsize=itemsize,
     )
-    split = scratch_bytes(tokens, splits_of(longest), model.heads, model.head_dim)
+    split = scratch_bytes(tokens, splits_of(longest), own.heads, model.head_dim)
     return Allotment(
         {
-            "weights": numbers(config.model) * itemsize,
+            "weights": _weights(numbers(config.model), model, ranks) * itemsize,
             "pages": config.kv_bytes,
             "graphs" if sizes else "forwards": known.forward,
             "buffers": known.logits + split,
@@ -48,3 +50,9 @@ def parts(
         total,
         config.gpu_share,
     )
+
+
+def _weights(count: int, model: ModelConfig, ranks: int) -> int:
+    """Numbers of one rank: its part, but the embedding whole."""
+    embedding = model.vocab * model.hidden if ranks > 1 else 0
+    return embedding + -(-(count - embedding) // ranks)

@@ -12,10 +12,13 @@ from engine.memory import present
 from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.paced import PacedEngine
+from engine.ranks import ALONE
 from engine.runner import Engine, bytes_per_page
+from engine.spanning import SpanningEngine
 from engine.weights import fingerprint
 from verifier.config import VerifierConfig
 from verifier.fitting import allotment
+from verifier.ranks import Span, shard, spanned
 from verifier.reading import FeatureRows, capture, projection
 
 if TYPE_CHECKING:
@@ -27,10 +30,11 @@ log = logging.getLogger("verifier")
 class Loaded(NamedTuple):
     """The target, what is known of it, and what reads its hidden states, if anything does.
 
-    `engine` runs its forwards; `target` has the memory. Forwards are padded to `buckets`, if there are any.
+    `engine` runs its forwards; `target` has the memory. Forwards are padded to `buckets`, if there are any. Of several
+    ranks, `span` is how they speak, and all but rank 0 have nothing that reads hidden states.
     """
 
-    engine: "PacedEngine | GraphedEngine | Engine"
+    engine: "PacedEngine | GraphedEngine | SpanningEngine | Engine"
     target: Engine
     model: ModelConfig
     pages: int
@@ -38,6 +42,7 @@ class Loaded(NamedTuple):
     rows: FeatureRows | None
     weights: str
     buckets: tuple[int, ...] = ()
+    span: Span | None = None
 
 
 def load(config: VerifierConfig) -> Loaded:
@@ -47,7 +52,8 @@ def load(config: VerifierConfig) -> Loaded:
     model = ModelConfig.read(config.model, trust_remote_code=config.trust_remote_code)
     kept = projection(config.features, config.device)
     width = kept.width if kept else len(config.features.states) * model.hidden
-    page_bytes = bytes_per_page(model, config.page_size, config.dtype)
+    own = shard(config).own(model)
+    page_bytes = bytes_per_page(own, config.page_size, config.dtype)
     row_bytes = config.page_size * bytes_per_slot(width, config.features.dtype)
     pages = config.kv_bytes // (page_bytes + row_bytes)
     longest = min(config.context or model.positions, pages * config.page_size)
@@ -68,25 +74,34 @@ def load(config: VerifierConfig) -> Loaded:
         implementation=config.implementation,
         trust_remote_code=config.trust_remote_code,
     )
-    target = Engine.load(config.model, engine_config)
-    rows = capture(target, config.features, kept)
+    span = spanned(config)
+    target = Engine.load(config.model, engine_config, span.words if span else ALONE)
     weights = fingerprint(config.model)
+    if span is not None:
+        span.words.agree(
+            f"weights {weights} in {config.dtype}, {pages} pages of {config.page_size}, context {longest}"
+        )
+    if config.rank:
+        return Loaded(target, target, model, pages, longest, None, weights, (), span)
+    rows = capture(target, config.features, kept)
     if sizes is not None:
         graphed = _graphed(config, target, sizes)
         return Loaded(graphed, target, model, pages, longest, rows, weights, sizes.sizes)
+    leading = SpanningEngine(target, span.words) if span else target
     if config.device != "cpu":
-        return Loaded(target, target, model, pages, longest, rows, weights)
-    engine = PacedEngine(target, config.threads)
+        return Loaded(leading, target, model, pages, longest, rows, weights, (), span)
+    engine = PacedEngine(leading, config.threads)
     engine.warm_up()
-    return Loaded(engine, target, model, pages, longest, rows, weights)
+    return Loaded(engine, target, model, pages, longest, rows, weights, (), span)
 
 
 def captured(config: VerifierConfig) -> Buckets | None:
     """The buckets of a configuration: up to the largest step without chunks of prompts. None: nothing is captured.
 
-    Modules of `transformers` are not: what they ask the host in between cannot be recorded.
+    Modules of `transformers` are not: what they ask the host in between cannot be recorded. Nor are forwards of several
+    ranks: whether what they say to each other can be has not been tried on a device.
     """
-    if config.device == "cpu" or not config.graphs:
+    if config.device == "cpu" or not config.graphs or config.tensor_parallel > 1:
         return None
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
 

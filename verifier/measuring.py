@@ -9,7 +9,7 @@ from engine.runner import Row
 from protocol.runtime import clock
 from verifier.config import VerifierConfig
 from verifier.costs import LEAST, SIZES, CostTable, table_of
-from verifier.loading import load
+from verifier.loading import Loaded, load
 from verifier.profiling import hardware, place, write
 from verifier.worker import Target
 
@@ -23,6 +23,14 @@ WINDOW: Final = 8
 def profile(config: VerifierConfig) -> None:
     """Measure the steps of a configured verifier, print them, and keep the table where services look for it."""
     loaded = load(config)
+    try:
+        _profile(config, loaded)
+    finally:
+        if loaded.span:
+            loaded.span.close()
+
+
+def _profile(config: VerifierConfig, loaded: Loaded) -> None:
     machine = hardware()
     path = config.planner.budget.table or place(config, loaded.weights, machine)
     table = measure(loaded.engine, config, loaded.pages, clock, loaded.buckets)

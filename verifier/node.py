@@ -25,6 +25,17 @@ class Worker(Protocol):
         """A verdict for each row, in order."""
 
 
+class Spans(Protocol):
+    """The other ranks of the target, where it has several; see `verifier.ranks`."""
+
+    @property
+    def lost(self) -> str: ...
+
+    def on_loss(self, stop: Callable[[], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class VerifierNode:
     """One turn at a time; `stopped` says that the loop is over. Without drafters it is `serving` too."""
 
@@ -38,11 +49,13 @@ class VerifierNode:
         *,
         compiler: Compiler | None = None,
         keeper: Keeper | None = None,
+        span: Spans | None = None,
     ) -> None:
         self.core = core
         self.endpoint = endpoint
         self.stopped = False
         self.serving = True
+        self.span = span
         self._worker = worker
         self._clock = clock
         self._tracer = tracer
@@ -95,6 +108,8 @@ class VerifierNode:
         self._compiler.close()
         if self._keeper is not None:
             self._keeper.close()
+        if self.span is not None:
+            self.span.close()
         self.endpoint.close()
 
     def pause(self) -> None:

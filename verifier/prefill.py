@@ -139,6 +139,11 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> PrefillNode:
         raise LocalError(
             f"a prefill node on {config.device} is not served: its pages must be the CPU's"
         )
+    if config.tensor_parallel > 1:
+        raise LocalError(
+            f"a prefill node over {config.tensor_parallel} ranks is not served: pages that are "
+            "handed over hold all heads"
+        )
     loaded = load(config)
     log.info(
         "target %s weights %s, %d pages, context %d",

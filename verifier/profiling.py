@@ -1,6 +1,6 @@
 """Where it is kept what steps cost on this machine with this model, be it measured or learned while serving.
 
-Tables lie in the cache folder, one file for each machine, model, type of numbers and number of threads.
+Tables lie in the cache folder, one file for each machine, model, type of numbers, number of threads and of ranks.
 """
 
 import json
@@ -33,7 +33,8 @@ def place(config: VerifierConfig, weights: str, machine: str) -> Path:
     """The file of the table for these weights on this machine, whether it is there or not."""
     attention = chosen(config.attention, config.device)
     parts = (machine, weights, config.dtype, attention, config.implementation)
-    key = sha256(json.dumps((*parts, config.threads)).encode()).hexdigest()[:24]
+    ranks = (config.tensor_parallel,) if config.tensor_parallel > 1 else ()
+    key = sha256(json.dumps((*parts, config.threads, *ranks)).encode()).hexdigest()[:24]
     return cache_folder() / "costs" / f"{key}.json"
 
 

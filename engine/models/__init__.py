@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.config import EngineConfig, Implementation
+from engine.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +37,13 @@ class Architecture(Protocol):
     def fits(self, model: "ModelConfig") -> bool:
         """Whether it computes all that this configuration asks for."""
 
-    def load(self, folder: Path, model: "ModelConfig", config: EngineConfig) -> Decoder:
-        """The decoder of a checkpoint folder, for contexts as long as `config` says; or EngineError."""
+    def load(
+        self, folder: Path, model: "ModelConfig", config: EngineConfig, ranks: Ranks = ALONE
+    ) -> Decoder:
+        """The decoder of a checkpoint folder, for contexts as long as `config` says; or EngineError.
+
+        Of several ranks each has its part of it: `model` is the whole, KV and attention are of its own heads.
+        """
 
 
 Loader = Callable[[], Architecture]

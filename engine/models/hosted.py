@@ -6,6 +6,7 @@ Shapes: T tokens, H hidden, V vocabulary, N positions whose logits are wanted.
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from engine.models.config import ModelConfig
 from engine.models.features import first_line
 from engine.models.hosted_attention import NAME, Pages, visiting
 from engine.models.hosted_trial import tried
+from engine.ranks import ALONE, Ranks
 from engine.weights import files
 
 
@@ -31,7 +33,7 @@ class Hosted:
     def __init__(self, module: Any, model: ModelConfig) -> None:  # noqa: ANN401  # transformers is untyped here
         self._module = module
         self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
-        self.layers = tried(self._run, model)
+        self.layers = tried(self._run, model, next(module.parameters()).device)
         self._streams: dict[int, Tensor] = {}
         self._asked: frozenset[int] = frozenset()
         self._watch(model.layers)
@@ -42,9 +44,13 @@ class Hosted:
         return True
 
     @classmethod
-    def load(cls, folder: Path, model: ModelConfig, config: EngineConfig) -> "Hosted":
-        """See `engine.models.Architecture`."""
+    def load(
+        cls, folder: Path, model: ModelConfig, config: EngineConfig, ranks: Ranks = ALONE
+    ) -> "Hosted":
+        """See `engine.models.Architecture`. Over several ranks by the plan that `transformers` has for the model."""
         files(folder)
+        own, count = ranks.shard.own(model), ranks.shard.ranks
+        spread = _spread(model, count) if count > 1 else {}
         logging.disable_progress_bar()  # the log of a service is no place for one
         try:
             module, found = AutoModelForCausalLM.from_pretrained(
@@ -57,13 +63,15 @@ class Hosted:
                 output_loading_info=True,
                 trust_remote_code=config.trust_remote_code,
                 use_safetensors=True,
+                **spread,
             )
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
             raise EngineError(
                 f"the model in {folder} cannot be loaded: {first_line(error)}"
             ) from error
         _check(folder, found)
-        made = cls(module.eval(), model)
+        ranks.meet()
+        made = cls(module.eval(), own)
         module.to(config.device)
         return made
 
@@ -101,6 +109,24 @@ class Hosted:
     def _left(self, stream: int, _: nn.Module, __: object, output: Any) -> None:  # noqa: ANN401
         if stream in self._asked:
             self._streams[stream] = _stream(output)
+
+
+def _spread(model: ModelConfig, ranks: int) -> Mapping[str, Any]:
+    """What `transformers` is told so that each rank of torch.distributed loads its part; or EngineError."""
+    from transformers.distributed import DistributedConfig  # noqa: PLC0415  # seconds to import
+    from transformers.distributed.tensor_parallel import get_kv_heads_per_rank  # noqa: PLC0415
+
+    plan = getattr(model.source, "base_model_tp_plan", None) or {}
+    if get_kv_heads_per_rank(plan, model.kv_heads, ranks) != model.kv_heads // ranks:
+        raise EngineError(
+            f"{model.architecture} cannot span {ranks} ranks: "
+            "transformers has no plan that deals out its attention heads"
+        )
+    if find_spec("accelerate") is None:
+        raise EngineError(
+            f"{model.architecture} over {ranks} ranks needs accelerate: pip install 'draftmesh[ranks]'"
+        )
+    return {"distributed_config": DistributedConfig(tp_size=ranks)}
 
 
 def _stream(value: Any) -> Tensor:  # noqa: ANN401

@@ -64,10 +64,10 @@ class _Trial:
 
 
 @torch.no_grad()
-def tried(run: Run, model: ModelConfig) -> dict[nn.Module, int]:
+def tried(run: Run, model: ModelConfig, device: torch.device) -> dict[nn.Module, int]:
     """The attention layers of a model in order; an EngineError names what it does that cannot be served."""
-    ids_T = torch.tensor([1, 3, 2]) % model.vocab
-    positions_T, all_T = torch.arange(3), torch.arange(3)
+    ids_T = torch.tensor([1, 3, 2], device=device) % model.vocab
+    positions_T, all_T = torch.arange(3, device=device), torch.arange(3, device=device)
     forth, back = _Trial(model, in_order=True), _Trial(model, in_order=False)
     try:
         with visiting(forth):

@@ -23,6 +23,16 @@ def check(role: str, place: Place) -> None:
     """A ConfigError for what cannot be meant."""
     if role not in MODULES:
         raise ConfigError(f"There is no role {role!r}{near(role, MODULES)}")
+    if (place.rendezvous or place.rank) and role not in {"verifier", "follower"}:
+        raise ConfigError(f"--rendezvous, --rank: a {role} has no ranks")
+    if role == "follower" and not (place.rendezvous and place.rank):
+        raise ConfigError(
+            "A follower needs --rendezvous HOST:PORT, where its verifier is, and its --rank from 1 on"
+        )
+    if role == "verifier" and place.rank:
+        raise ConfigError("--rank: a verifier is rank 0; other ranks are followers")
+    if role == "follower" and (place.bind or place.dials):
+        raise ConfigError("--bind, --dial: a follower is not on the mesh")
     if place.dials and role not in DIALS:
         raise ConfigError(f"--dial: a {role} dials nobody, it is dialled")
     if place.bind and role == "front":

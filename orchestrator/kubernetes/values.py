@@ -96,7 +96,12 @@ class FrontPods(Pods):
 
 
 class VerifierPods(Pods):
+    """Of each rank, where ranks are apart (`config.verifier.ranks`): a LeaderWorkerSet keeps them then."""
+
     strategy: Surge = Surge()
+    rendezvousPort: int = Field(  # noqa: N815
+        7500, ge=1024, le=65535, description="where ranks that are apart find the verifier"
+    )
 
 
 class DrafterPods(Pods):

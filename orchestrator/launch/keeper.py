@@ -16,8 +16,6 @@ from orchestrator.launch.process import Process
 from orchestrator.launch.telling import sweep_logs
 from protocol.rundir import cache_folder
 
-PATIENCE: Final = 5.0
-"""Seconds after which a question for news is answered even if there is none."""
 LINES: Final = 5
 """Lines of a log that are told when a process has ended."""
 
@@ -42,9 +40,9 @@ class Keeper:
         self._process = Process(bound_at(child, ray.util.get_node_ip_address()), self._log)
 
     @ray.method(concurrency_group="listen")  # type: ignore[untyped-decorator]
-    def news(self) -> News:
-        """Wait for what it says next, within a bound."""
-        select.select([self._process.stdout], [], [], PATIENCE)
+    def news(self, patience: float) -> News:
+        """What it says next; after so many seconds nothing, if it said nothing."""
+        select.select([self._process.stdout], [], [], patience)
         lines = self._process.read()
         if lines is not None:
             return News(tuple(lines))

@@ -35,10 +35,13 @@ def placed(child: Child) -> bool:
 
 
 def bundle(child: Child, config: RayConfig) -> Bundle:
-    """What one process needs."""
-    verifier = isinstance(child.config, VerifierConfig)
-    cpus = config.verifier_cpus if verifier else config.drafter_cpus
-    gpus = config.verifier_gpus if verifier else config.drafter_gpus
+    """What one process needs, with all its ranks: they stay on one node."""
+    part = child.config
+    if isinstance(part, VerifierConfig):
+        cpus = config.verifier_cpus * part.tensor_parallel
+        gpus = config.verifier_gpus * part.tensor_parallel
+    else:
+        cpus, gpus = config.drafter_cpus, config.drafter_gpus
     return {"CPU": float(cpus), **({"GPU": float(gpus)} if gpus else {})}
 
 
@@ -51,11 +54,12 @@ def fitted(child: Child, config: RayConfig, number: int) -> Child:
     if config.first_port:
         changed["bind"] = f"tcp://127.0.0.1:{config.first_port + number}"
     light = isinstance(part, DrafterConfig) and part.method in LIGHT
-    threads = 1 if light else int(bundle(child, config)["CPU"])
+    ranks = part.tensor_parallel if isinstance(part, VerifierConfig) else 1
+    threads = 1 if light else int(bundle(child, config)["CPU"]) // ranks
     changed["threads"] = threads
     if gpus := bundle(child, config).get("GPU"):  # Ray shows the process its GPU alone
         changed["device"] = "cuda"
-        changed["gpu_share"] = min(gpus, ROOM)
+        changed["gpu_share"] = min(gpus / ranks, ROOM)
     environment = {**child.environment, "OMP_NUM_THREADS": str(threads)}
     for spinning in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):  # the cores are its own
         environment.pop(spinning, None)

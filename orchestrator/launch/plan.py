@@ -20,6 +20,7 @@ MODULES: Final[Mapping[str, str]] = {
     "verifier": "verifier",
     "prefill": "verifier.prefill",
     "drafter": "drafter",
+    "follower": "verifier.follower",
 }
 """Roles in the order in which they are stopped: who asks goes before who answers."""
 
@@ -112,7 +113,8 @@ def settled(config: Config, cores: int) -> Config:
     """Whether drafters run ahead is known for these cores, if the user did not say."""
     if config.overlap is not None:
         return config
-    turns = in_turn(cores, config.verifiers, config.drafters, config.method, prefill=config.prefill)
+    targets = config.verifiers * config.verifier.tensor_parallel
+    turns = in_turn(cores, targets, config.drafters, config.method, prefill=config.prefill)
     return config.model_copy(update={"overlap": bool(config.seats()) or not turns})
 
 
@@ -120,7 +122,7 @@ def _dealt(config: Config, cores: int) -> Mapping[str, Share]:
     wanted = _wanted_threads(config)
     return shares(
         cores,
-        config.verifiers,
+        config.verifiers * config.verifier.tensor_parallel,
         config.drafters,
         config.method,
         wanted=wanted,
@@ -137,6 +139,9 @@ class Place:
     bind: str = ""
     """Its mesh address; empty: as the role has it."""
     dials: tuple[str, ...] = ()
+    rendezvous: str = ""
+    """HOST:PORT where the ranks of a verifier meet that are on machines of their own."""
+    rank: int = 0
 
 
 def alone(
@@ -151,22 +156,43 @@ def alone(
     }
     asked, config = config, apart(config)
     whole = config if role == "front" else config.model_copy(update=counts)
+    if role == "follower":
+        return _follower(whole, place, target, cores)
     child = next(each for each in children(whole, target, draft, cores) if each.role == role)
-    wanted = _wanted_threads(config).get(role)
-    share = shares(cores, 1, 0, config.method, {"verifier": wanted} if wanted else None)
+    share = _whole_share(config, role, cores)
     if role == "drafter" and config.method not in LIGHT:
-        child = drafter(whole, 0, target, draft, share["verifier"])
+        child = drafter(whole, 0, target, draft, share)
     changed: dict[str, object] = {"node_id": place.name}
     if role == "front":
         changed["service"] = asked.shown()
     if role == "prefill":
-        child = _verifier(whole, role, 0, target, share["verifier"])
+        child = _verifier(whole, role, 0, target, share)
         changed["health"] = config.verifier.health  # no verifier is beside it
+    if role == "verifier":
+        child = _verifier(whole, role, 0, target, share)
+        changed["rendezvous"] = place.rendezvous
     if place.bind and "bind" in type(child.config).model_fields:
         changed["bind"] = place.bind
     if role in DIALS:
         changed[f"{DIALS[role][0]}s"] = place.dials
     return replace(child, config=child.config.model_copy(update=changed))
+
+
+def _whole_share(config: Config, role: str, cores: int) -> Share:
+    """All cores for one process, or for all ranks of it that are here."""
+    wanted = _wanted_threads(config).get(role)
+    ranks = config.verifier.tensor_parallel if config.verifier.ranks == "together" else 1
+    here = ranks if role == "verifier" else 1
+    return shares(cores, here, 0, config.method, {"verifier": wanted} if wanted else None)[
+        "verifier"
+    ]
+
+
+def _follower(config: Config, place: Place, target: Path, cores: int) -> Child:
+    """A rank of a verifier, on a machine of its own; it is asked for its health like the others."""
+    child = _verifier(config, "verifier", 0, target, _whole_share(config, "verifier", cores))
+    changed = {"node_id": place.name, "rank": place.rank, "rendezvous": place.rendezvous}
+    return replace(child, role="follower", config=child.config.model_copy(update=changed))
 
 
 def _verifier(config: Config, role: str, number: int, target: Path, share: Share) -> Child:

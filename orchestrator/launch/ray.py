@@ -29,8 +29,8 @@ LOST: Final = 137
 """Exit code of a process whose actor is gone: it was killed."""
 NO_PLACE: Final = 2
 """Exit code of one that was never started."""
-SILENCE: Final = 30.0
-"""Seconds after which an actor that answers nothing counts as gone; it has an answer every `keeper.PATIENCE`."""
+QUESTIONS: Final = 6
+"""How often an actor must answer within the silence that it may keep, though it may have nothing to tell."""
 GROUPS: Final = {"listen": 1, "tell": 1}
 """Threads of an actor: one waits for news, one writes in order, so that a third is free to answer pings."""
 
@@ -40,7 +40,7 @@ class RayProcess:
 
     pid = 0  # it has a number, but not here
 
-    def __init__(self, child: Child, service: str, seat: Seat, log: Path) -> None:
+    def __init__(self, child: Child, service: str, seat: Seat, log: Path, silence: float) -> None:
         place = PlacementGroupSchedulingStrategy(
             seat.group, placement_group_bundle_index=seat.index
         )
@@ -54,6 +54,7 @@ class RayProcess:
         self._keeper = actor.remote(child, service)
         self._seat = seat
         self._log = log
+        self._silence = silence
         self._code = LOST
         self._killed = threading.Event()
         read, write = os.pipe()
@@ -103,8 +104,14 @@ class RayProcess:
             ray.get(
                 self._keeper.ping.remote()
             )  # as long as it takes: its node may be lost just now
-            while not self._over(pipe, ray.get(self._keeper.news.remote(), timeout=SILENCE)):
+            while not self._over(pipe, self._news()):
                 pass
+
+    def _news(self) -> News:
+        """What it tells next; a RayError if it answers nothing for too long."""
+        asked = self._keeper.news.remote(self._silence / QUESTIONS)
+        told: News = ray.get(asked, timeout=self._silence)
+        return told
 
     def _over(self, pipe: IO[bytes], news: News) -> bool:
         """Pass on what it tells; whether that was all."""
@@ -143,7 +150,7 @@ class RayStarter:
             return Process(child, log)
         seat = self._places.seat(child)
         own = fitted(child, self._config, seat.number)
-        return RayProcess(own, log.parent.name, seat, log)
+        return RayProcess(own, log.parent.name, seat, log, self._config.silence)
 
     def close(self) -> None:
         """Give everything back; actors end with it."""

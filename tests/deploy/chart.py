@@ -58,15 +58,24 @@ def named(found: tuple[Manifest, ...], kind: str, name: str) -> Manifest:
 
 
 def workloads(found: tuple[Manifest, ...]) -> dict[str, Manifest]:
-    """Deployments and StatefulSets by the role of their pods."""
-    return {
-        each["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: each
-        for each in of_kind(found, "Deployment", "StatefulSet")
-    }
+    """What keeps a number of pods, by their role; where they are groups, by that of the first of them."""
+    kinds = ("Deployment", "StatefulSet", "LeaderWorkerSet")
+    return {_role(_templates(each)[0]): each for each in of_kind(found, *kinds)}
 
 
 def pods(found: tuple[Manifest, ...]) -> dict[str, Manifest]:
-    return {role: each["spec"]["template"] for role, each in workloads(found).items()}
+    return {_role(pod): pod for each in workloads(found).values() for pod in _templates(each)}
+
+
+def _templates(workload: Manifest) -> list[Manifest]:
+    group = workload["spec"].get("leaderWorkerTemplate")
+    if group is None:
+        return [workload["spec"]["template"]]
+    return [group["leaderTemplate"], group["workerTemplate"]]
+
+
+def _role(pod: Manifest) -> str:
+    return str(pod["metadata"]["labels"]["app.kubernetes.io/component"])
 
 
 def container(pod: Manifest) -> Manifest:

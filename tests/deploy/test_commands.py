@@ -34,6 +34,13 @@ def said(*arguments: str) -> tuple[int, str, str]:
         (("run", "verifer"), "There is no role 'verifer'; did you mean 'verifier'?"),
         (("run", "drafter", "--dial", "tcp://a:1"), "--dial: a drafter dials nobody"),
         (("run", "front", "--bind", "tcp://0.0.0.0:1"), "--bind: a front door is not dialled"),
+        (("run", "drafter", "--rank", "1"), "--rendezvous, --rank: a drafter has no ranks"),
+        (("run", "verifier", "--rank", "1"), "--rank: a verifier is rank 0"),
+        (("run", "follower", "--rank", "1"), "A follower needs --rendezvous HOST:PORT"),
+        (
+            ("run", "follower", "--rank", "1", "--rendezvous", "a:1", "--dial", "tcp://a:1"),
+            "--bind, --dial: a follower is not on the mesh",
+        ),
         (("run", "front", "--config", "gone.yaml"), "The file gone.yaml cannot be read"),
     ],
 )

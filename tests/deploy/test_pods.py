@@ -27,8 +27,12 @@ from tests.deploy.chart import (
 )
 from tests.deploy.typed import parsed
 
+GROUP = {"verifier", "follower"}
+"""Roles of pods that are ranks of one target."""
 ENVIRONMENT = RESERVED | {KEY_VARIABLE, "HOME", "HF_HOME", "OTEL_RESOURCE_ATTRIBUTES"}
 """Variables that a program of ours, or a library that it uses, reads; those of the pod itself are POD_ and NODE_."""
+INJECTED = {"LWS_LEADER_ADDRESS": "dm-0.dm.prod", "LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": "1"}
+"""Variables that LeaderWorkerSet puts in front of those of its pods."""
 SERVES = {"verifier": "front", "drafter": "verifier", "prefill": "verifier"}
 
 Found = tuple[Manifest, ...]
@@ -36,9 +40,13 @@ Found = tuple[Manifest, ...]
 
 def child(found: Found, role: str, folder: Path) -> Child:
     """The process that a container becomes, by our own command line and configuration."""
-    given = parsed(container(pods(found)[role])["args"])
+    words = container(pods(found)[role])["args"]
+    for name, value in INJECTED.items():
+        words = [word.replace(f"$({name})", value) for word in words]
+    given = parsed(words)
     assert (given["command"], given["role"]) == ("run", role)
-    place = Place(given["name"], given["bind"], tuple(given["dial"] or ()))
+    dials = tuple(given["dial"] or ())
+    place = Place(given["name"], given["bind"], dials, given["rendezvous"], given["rank"])
     check(role, place)
     file = folder / "draftmesh.yaml"
     file.write_text(settings(found))
@@ -62,7 +70,10 @@ def test_ports_are_those_that_processes_listen_at(found: Found, tmp_path: Path) 
             assert ports == wanted
             assert process.host == "0.0.0.0"
         else:
-            assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"
+            if role != "follower":
+                assert process.bind == f"tcp://0.0.0.0:{ports['mesh']}"
+            if role == "verifier" and "rendezvous" in ports:
+                assert process.rendezvous == f"0.0.0.0:{ports['rendezvous']}"
             assert (process.health.host, process.health.port) == ("0.0.0.0", ports["health"])
 
 
@@ -118,9 +129,9 @@ def test_probes_ask_what_answers_without_a_key(found: Found) -> None:
 
 
 def test_variables_are_known_and_defined_before_they_are_used(found: Found) -> None:
-    for pod in pods(found).values():
+    for role, pod in pods(found).items():
         only = container(pod)
-        known: set[str] = set()
+        known = set(INJECTED) if role == "follower" else set()
         for each in only["env"]:
             assert each["name"] in ENVIRONMENT or each["name"].startswith(("POD_", "NODE_"))
             assert set(re.findall(r"\$\((\w+)\)", each.get("value", ""))) <= known
@@ -183,6 +194,10 @@ def test_the_mesh_is_open_between_the_roles_that_speak_and_to_nobody_else(found:
         }
         for rule in policy["spec"]["ingress"]:
             (port,) = rule["ports"]
+            if "port" not in port:
+                (peer,) = rule["from"]
+                assert {role, *selected(found, peer["podSelector"]["matchLabels"])} <= GROUP
+                continue
             assert port["port"] in ports
             if port["port"] == "mesh":
                 (peer,) = rule["from"]
@@ -190,8 +205,14 @@ def test_the_mesh_is_open_between_the_roles_that_speak_and_to_nobody_else(found:
         out = {
             selected(found, rule["to"][0]["podSelector"]["matchLabels"])[0]: rule["ports"]
             for rule in policy["spec"]["egress"]
-            if "to" in rule
+            if "to" in rule and "port" in rule["ports"][0]
         }
+        ranks = [
+            selected(found, rule["to"][0]["podSelector"]["matchLabels"])
+            for rule in policy["spec"]["egress"]
+            if "port" not in rule["ports"][0]
+        ]
+        assert all({role, *each} <= GROUP for each in ranks)
         dialled = {asked for asked, asks in SERVES.items() if asks == role}
         assert out.keys() == dialled & pods(found).keys()
         for asked, (port,) in out.items():
@@ -268,6 +289,32 @@ def test_nodes_of_ray_are_asked_by_us_and_their_processes_by_nobody(tmp_path: Pa
     wait = {each["name"]: each.get("value") for each in head["env"]}["RAY_JOB_STOP_WAIT_TIME_S"]
     parts = (config.front, config.verifier, config.drafter)
     assert float(wait) > sum(part.drain_seconds for part in parts)
+
+
+def test_ranks_apart_meet_at_their_leader(tmp_path: Path) -> None:
+    found = rendered(next(path for path in FILES if path.stem == "verifier-over-two-nodes"))
+    group = workloads(found)["verifier"]["spec"]["leaderWorkerTemplate"]
+    leader: Any = child(found, "verifier", tmp_path).config
+    follower: Any = child(found, "follower", tmp_path).config
+    assert group["size"] == leader.tensor_parallel == follower.tensor_parallel == 2
+    assert group["restartPolicy"] == "RecreateGroupOnPodRestart"
+    port = leader.rendezvous.rpartition(":")[2]
+    assert follower.rendezvous == f"{INJECTED['LWS_LEADER_ADDRESS']}:{port}"
+    assert (leader.rank, follower.rank) == (0, int(INJECTED["LWS_WORKER_INDEX"]))
+    own = {"node_id", "rank", "rendezvous", "drafters", "bind"}
+    assert follower.model_dump(exclude=own) == leader.model_dump(exclude=own)
+    assert leader.device == "cuda", "the one GPU that its pod sees"
+    mesh = named(found, "Service", "dm-verifiers")["spec"]["selector"]
+    assert selected(found, mesh) == ["verifier"], "followers are not on the mesh"
+
+
+def test_a_group_is_rendered_only_where_ranks_are_apart() -> None:
+    for path in FILES:
+        groups = list(of_kind(rendered(path), "LeaderWorkerSet"))
+        assert len(groups) == (path.stem == "verifier-over-two-nodes")
+    (together,) = FILES[:1]
+    sets = {"config.verifier.tensor_parallel": "2"}
+    assert not list(of_kind(tuple(manifests(together, **sets)), "LeaderWorkerSet"))
 
 
 def test_numbers_that_are_asked_for_are_counted(found: Found) -> None:

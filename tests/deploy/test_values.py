@@ -55,6 +55,9 @@ def test_every_values_file_is_linted_strictly(values: Path) -> None:
             "fixed",
             "at '/config/verifier': additional properties 'planer'",
         ),
+        ("config.verifier.ranks", "far", "at '/config/verifier/ranks': value must be one of"),
+        ("config.verifier.rank", "1", "at '/config/verifier': additional properties 'rank'"),
+        ("verifier.rendezvousPort", "80", "at '/verifier/rendezvousPort': minimum"),
         ("config.verifier.kv_bytes", "1", "at '/config/verifier/kv_bytes': minimum"),
         ("config.verifier.planner.draft_length", "3", "at '/config/verifier/planner': additional"),
         ("config.dtype", "int8", "at '/config/dtype': value must be one of"),
@@ -70,6 +73,12 @@ def test_wrong_values_are_refused_with_their_path(key: str, value: str, said: st
     with pytest.raises(RefusedError) as refused:
         text(DEMO, **{key: value})
     assert said in str(refused.value)
+
+
+def test_prefill_nodes_and_ranks_are_refused_together() -> None:
+    sets = {"config.prefill": "1", "config.verifier.tensor_parallel": "2"}
+    with pytest.raises(RefusedError, match=r"config\.prefill with config\.verifier\.tensor"):
+        text(DEMO, **sets)
 
 
 @pytest.mark.parametrize("sets", [{"mesh.insecure": "false"}, {"mesh.keysSecret": "keys"}])

@@ -92,7 +92,7 @@ def up(target: str, folder: Path, *flags: str) -> Iterator[Service]:
     environment = os.environ | {
         "DRAFTMESH_CACHE": os.environ.get("DRAFTMESH_CACHE", str(folder / "cache")),
         "XDG_RUNTIME_DIR": str(folder),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
     arguments = ["up", "--target", target, "--port", "0", *flags]
     log = (folder / "up.log").open("wb")

@@ -12,9 +12,9 @@ from orchestrator.launch.plan import children, spare
 
 def test_roles_on_their_own_gpus_have_them_whole() -> None:
     found = seats(GpusConfig(verifier=(0,), drafter=(1, 2)), {"verifier": 1, "drafter": 3})
-    assert found["verifier", 0] == Seat(0, 0.95)
-    assert found["drafter", 1] == Seat(2, 0.95)
-    assert found["drafter", 0] == found["drafter", 2] == Seat(1, 0.475)
+    assert found["verifier", 0] == Seat((0,), 0.95)
+    assert found["drafter", 1] == Seat((2,), 0.95)
+    assert found["drafter", 0] == found["drafter", 2] == Seat((1,), 0.475)
 
 
 def test_who_shares_a_gpu_has_the_stated_share_or_what_others_leave() -> None:
@@ -22,6 +22,22 @@ def test_who_shares_a_gpu_has_the_stated_share_or_what_others_leave() -> None:
     found = seats(config, {"verifier": 1, "drafter": 2})
     assert found["verifier", 0].share == 0.65
     assert found["drafter", 0].share == found["drafter", 1].share == pytest.approx(0.15)
+
+
+def test_ranks_have_a_gpu_each() -> None:
+    config = GpusConfig(verifier=(0, 1, 2, 3), drafter=(3,), drafter_share=0.25)
+    found = seats(config, {"verifier": 2, "drafter": 1}, {"verifier": 2})
+    assert found["verifier", 0] == Seat((0, 1), 0.95)
+    assert found["verifier", 1].share == pytest.approx(0.7), "what is left of the fuller one"
+    assert found["verifier", 1].environment == {"CUDA_VISIBLE_DEVICES": "2,3"}
+    with pytest.raises(ValueError, match=r"gpus\.verifier has 1 of the 2 GPUs that 2 ranks take"):
+        seats(GpusConfig(verifier=(0,)), {"verifier": 1}, {"verifier": 2})
+
+
+def test_ranks_on_machines_of_their_own_see_one_gpu() -> None:
+    parts = {"verifier": {"tensor_parallel": 2, "ranks": "apart"}, "gpus": {"verifier": [0]}}
+    config = Config.model_validate(parts)
+    assert config.seats()["verifier", 0].gpus == (0,)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def test_a_bundle_is_what_its_role_needs() -> None:
     assert bundle(drafter, config) == {"CPU": 2}
 
 
+def test_all_ranks_of_a_target_are_in_its_bundle() -> None:
+    verifier, *_ = service(verifier={"tensor_parallel": 2})
+    config = RayConfig(verifier_cpus=3, verifier_gpus=1)
+    assert bundle(verifier, config) == {"CPU": 6, "GPU": 2}
+    own: Any = fitted(verifier, config, 0)
+    assert (own.config.threads, own.config.gpu_share) == (3, 0.95)
+
+
 def test_a_process_uses_the_cores_of_its_bundle() -> None:
     verifier, drafter, _ = service(method="standalone")
     config = RayConfig(verifier_cpus=4, drafter_cpus=3)

@@ -166,3 +166,32 @@ def test_a_prefill_node_alone_is_a_verifier_that_dials_nobody() -> None:
     assert (node.name, node.module, node.config.threads) == ("p-7", "verifier.prefill", 6)
     assert node.config.bind == "tcp://0.0.0.0:7400"
     assert node.config.health.port == 9200, "nobody else is asked at its machine"
+
+
+def test_cores_are_dealt_out_over_all_ranks() -> None:
+    config = Config.model_validate({"drafters": 0, "verifier": {"tensor_parallel": 2}})
+    made = {child.role: child for child in children(config, Path("/target"), None, 8)}
+    verifier = made["verifier"].config
+    assert isinstance(verifier, VerifierConfig)
+    assert (verifier.threads, verifier.tensor_parallel) == (4, 2)
+    whole = alone(config, "verifier", Place("v"), (Path("/target"), None), 8).config
+    assert isinstance(whole, VerifierConfig)
+    assert whole.threads == 4
+
+
+def test_a_rank_that_is_apart_has_all_cores_and_knows_where_they_meet() -> None:
+    parts = {"drafters": 2, "verifier": {"tensor_parallel": 2, "ranks": "apart"}}
+    config, models = Config.model_validate(parts), (Path("/target"), None)
+    leader = alone(config, "verifier", Place("v", rendezvous="0.0.0.0:7500"), models, 8)
+    follower = alone(config, "follower", Place("f", rendezvous="v:7500", rank=1), models, 8)
+    assert follower.module == "verifier.follower"
+    for child, rank, where in ((leader, 0, "0.0.0.0:7500"), (follower, 1, "v:7500")):
+        own = child.config
+        assert isinstance(own, VerifierConfig)
+        assert (own.threads, own.rank, own.rendezvous) == (8, rank, where)
+
+
+def test_prefill_nodes_and_ranks_do_not_go_together() -> None:
+    parts = {"prefill": 1, "verifier": {"tensor_parallel": 2}}
+    with pytest.raises(ValidationError, match=r"prefill 1 with verifier\.tensor_parallel 2: pages"):
+        Config.model_validate(parts)

@@ -31,7 +31,28 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* Roles that have pods; those that verifiers dial. */}}
 {{- define "draftmesh.roles" -}}
-front verifier {{ include "draftmesh.helpers" . }}
+front verifier {{ include "draftmesh.helpers" . }}{{ if include "draftmesh.apart" . }} follower{{ end }}
+{{- end -}}
+
+{{- define "draftmesh.ranks" -}}
+{{- get (.Values.config.verifier | default dict) "tensor_parallel" | default 1 | int -}}
+{{- end -}}
+
+{{/* Whether the ranks of a verifier have pods of their own; else nothing. */}}
+{{- define "draftmesh.apart" -}}
+{{- $said := get (.Values.config.verifier | default dict) "ranks" | default "together" -}}
+{{- if and (eq $said "apart") (gt (include "draftmesh.ranks" . | int) 1) (not .Values.rayCluster.enabled) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* What a number of verifiers is kept by: kind, apiVersion, name. */}}
+{{- define "draftmesh.verifierSet" -}}
+{{- if include "draftmesh.apart" . -}}
+{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: {{ include "draftmesh.name" . }}-verifier-ranks}
+{{- else -}}
+{apiVersion: apps/v1, kind: Deployment, name: {{ include "draftmesh.name" . }}-verifiers}
+{{- end -}}
 {{- end -}}
 
 {{- define "draftmesh.helpers" -}}
@@ -40,7 +61,7 @@ drafter{{ if .Values.config.prefill }} prefill{{ end }}
 
 {{/* Seconds that a role may take to drain, as the section of its configuration says. */}}
 {{- define "draftmesh.drain" -}}
-{{- $section := eq .role "prefill" | ternary "verifier" .role -}}
+{{- $section := has .role (list "prefill" "follower") | ternary "verifier" .role -}}
 {{- $part := get .root.Values.config $section | default dict -}}
 {{- get $part "drain_seconds" | default 10 | int -}}
 {{- end -}}

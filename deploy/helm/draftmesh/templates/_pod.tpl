@@ -2,6 +2,8 @@
 {{- define "draftmesh.pod" -}}
 {{- $root := .root -}}
 {{- $front := eq .role "front" -}}
+{{- $follower := eq .role "follower" -}}
+{{- $leads := and (eq .role "verifier") (include "draftmesh.apart" $root) -}}
 {{- $leave := ternary ($root.Values.front.leave | int) 0 $front -}}
 metadata:
   labels:
@@ -72,7 +74,17 @@ spec:
         - {{ .role }}
         - --name
         - $(POD_NAME)
-        {{- if not $front }}
+        {{- if $follower }}
+        - --rendezvous
+        - $(LWS_LEADER_ADDRESS):{{ .pods.rendezvousPort }}
+        - --rank
+        - $(LWS_WORKER_INDEX)
+        {{- end }}
+        {{- if $leads }}
+        - --rendezvous
+        - {{ printf "%s:%v" $root.Values.mesh.host .pods.rendezvousPort | quote }}
+        {{- end }}
+        {{- if not (or $front $follower) }}
         - --bind
         - tcp://{{ $root.Values.mesh.host }}:{{ $root.Values.mesh.port }}
         {{- end }}
@@ -116,7 +128,12 @@ spec:
         - {name: grpc, containerPort: {{ . }}}
         {{- end }}
         {{- else }}
+        {{- if not $follower }}
         - {name: mesh, containerPort: {{ $root.Values.mesh.port }}}
+        {{- end }}
+        {{- if $leads }}
+        - {name: rendezvous, containerPort: {{ .pods.rendezvousPort }}}
+        {{- end }}
         - {name: health, containerPort: 9200}
         {{- end }}
       startupProbe:
