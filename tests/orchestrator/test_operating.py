@@ -287,5 +287,10 @@ def test_the_doctor_finds_what_would_not_work(tiny: Path, service: LocalService)
     assert found["files"]["hint"].startswith("ulimit -n")
     assert found["target"]["grade"] == "ok"
     assert found["drafter-0"]["text"].startswith("ready")
-    assert re.match(r"ready, clock [+-]0\.\d ms from this one, give", found["front-0"]["text"])
+    said = re.match(
+        r"ready, clock ([+-]\d+\.\d) ms from this one, give or take (\d+\.\d)",
+        found["front-0"]["text"],
+    )
+    assert said, "it has this machine's clock"
+    assert abs(float(said[1])) <= float(said[2]) + 0.1
     assert all(finding["hint"] for finding in found.values() if finding["grade"] != "ok")
