@@ -18,7 +18,7 @@ from protocol.link import Identity
 from protocol.messages import Limits
 from protocol.process import Control, announce
 from protocol.quietly import if_asked
-from protocol.runtime import arguments, clock, day, draw, fail, health, serve, tracing
+from protocol.runtime import arguments, clock, day, draw, give_up, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 
@@ -54,8 +54,7 @@ def main() -> None:
                 config = found
             node = if_asked(lambda: build(config, tracer))
         except (LocalError, ValueError, OSError) as error:
-            announce("failed", node_id=config.node_id, detail={"error": str(error)})
-            fail(str(error))
+            give_up(config.node_id, str(error))
         serve(node, control, config.node_id, config.drain_seconds, asked)
 
 

@@ -172,3 +172,9 @@ def fail(text: str) -> NoReturn:
     """End with one clear sentence and code 1."""
     logging.getLogger("draftmesh").error(text)
     raise SystemExit(1)
+
+
+def give_up(node_id: str, text: str) -> NoReturn:
+    """End like `fail`; whoever started this node is told first."""
+    announce("failed", node_id=node_id, detail={"error": text})
+    fail(text)

@@ -16,7 +16,18 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, Stop, announce
-from protocol.runtime import Tells, arguments, clock, day, draw, fail, health, serve, tracing
+from protocol.runtime import (
+    Tells,
+    arguments,
+    clock,
+    day,
+    draw,
+    fail,
+    give_up,
+    health,
+    serve,
+    tracing,
+)
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.acceptance import lossy
@@ -53,8 +64,7 @@ def main() -> None:
             asked = health("verifier", config.health)
             node = build(config, tracer)
         except (EngineError, LocalError, OSError) as error:
-            announce("failed", node_id=config.node_id, detail={"error": str(error)})
-            fail(str(error))
+            give_up(config.node_id, str(error))
         if peers := (*config.drafters, *config.prefill):
             control.put(Peers(peers))
         _serve(node, control, config, asked)
@@ -76,8 +86,7 @@ def _serve(node: VerifierNode, control: Control, config: VerifierConfig, asked: 
             f"a forward over {config.tensor_parallel} ranks failed: {str(error).splitlines()[0]}"
         )
     if text := span.lost or failed:
-        announce("failed", node_id=config.node_id, detail={"error": text})
-        fail(text)
+        give_up(config.node_id, text)
 
 
 def _profile(config: VerifierConfig) -> None:

@@ -19,7 +19,7 @@ from protocol.logs import log_event
 from protocol.loop import Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
-from protocol.runtime import arguments, clock, day, draw, fail, health, serve, tracing
+from protocol.runtime import arguments, clock, day, draw, give_up, health, serve, tracing
 from protocol.spans import TakeSpans, no_tracer
 from protocol.zmq_mesh import ZmqMesh
 from verifier.config import VerifierConfig
@@ -124,8 +124,7 @@ def main() -> None:
             asked = health("prefill", config.health)
             node = build(config, tracer)
         except (EngineError, LocalError, OSError) as error:
-            announce("failed", node_id=config.node_id, detail={"error": str(error)})
-            fail(str(error))
+            give_up(config.node_id, str(error))
         serve(node, control, config.node_id, config.drain_seconds, asked)
 
 

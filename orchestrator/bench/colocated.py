@@ -17,7 +17,7 @@ from protocol.local_mesh import LocalMesh, LocalNetwork
 from protocol.loop import pause
 from protocol.mesh import Frames, Mesh, Peer
 from protocol.process import Command, Control, Peers, announce
-from protocol.runtime import Node, arguments, clock, fail, run
+from protocol.runtime import Node, arguments, clock, give_up, run
 from verifier.config import VerifierConfig
 
 MODULE: Final = "orchestrator.bench.colocated"
@@ -164,8 +164,7 @@ def main() -> None:
     try:
         both = Lockstep(config)
     except (EngineError, LocalError, ValueError, OSError) as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
+        give_up(config.node_id, str(error))
     control.on_command(both.world.wake)
     announce("ready", node_id=config.node_id, address=both.world.address)
     node: Node = both

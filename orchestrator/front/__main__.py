@@ -26,7 +26,7 @@ from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint
 from protocol.process import Control, Peers, Stop, announce
-from protocol.runtime import Tells, arguments, clock, day, draw, fail, health, run
+from protocol.runtime import Tells, arguments, clock, day, draw, give_up, health, run
 from protocol.zmq_mesh import ZmqMesh
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def main() -> None:
         asked = health("front", config.health)
         endpoint = Endpoint(ZmqMesh("", config.mesh), config.link, identity, draw, day)
     except (OSError, ValueError, LocalError) as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
+        give_up(config.node_id, str(error))
     ports = Ports(listening, page, asked)
     try:
         raise SystemExit(asyncio.run(serve(config, control, endpoint, tokenizer, ports)))
@@ -93,8 +92,7 @@ async def serve(
     try:
         calls = await served_calls(desk, watch)
     except OSError as error:
-        announce("failed", node_id=config.node_id, detail={"error": str(error)})
-        fail(str(error))
+        give_up(config.node_id, str(error))
     failed = threading.Event()
 
     def over() -> None:
