@@ -329,4 +329,12 @@ class VerifierCore:
 
 
 def _seen(work: Work, part: Round) -> Seen:
-    return Seen(work.request, work.label, part.drafted, part.accepted, part.taken, work.confidences)
+    return Seen(
+        work.request,
+        work.label,
+        part.drafted,
+        part.accepted,
+        part.taken,
+        work.confidences,
+        no_tail=part.plain == "no_tail",
+    )

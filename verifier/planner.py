@@ -41,7 +41,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of one request's part in a step; `confidences` are those of the drafts, where known."""
+    """What came of one request's part in a step; `confidences` are those of the drafts, where known.
+
+    `no_tail`: its drafter had answered, and had no guess.
+    """
 
     request: int
     label: str
@@ -49,6 +52,7 @@ class Seen:
     accepted: int
     emitted: int
     confidences: Sequence[float] = ()
+    no_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +138,19 @@ NEWEST: Final = 0.02
 class Patience:
     """Seconds that a step may wait for its tails: no more than what drafts bring a window is worth of a step.
 
-    Only windows that had drafts teach what those bring: a tail that was late says nothing of what it would have been.
+    Windows whose tail had come teach what tails bring, those without a guess as well: waiting for them was in vain. A
+    tail that was late says nothing of what it would have been.
     """
 
     def __init__(self, longest: float, *, in_turn: bool) -> None:
         self.seconds = longest
         self._longest = longest
         self._in_turn = in_turn
-        self._gain = 1.0  # accepted drafts of a window that had some
+        self._gain = 1.0  # accepted drafts of a window whose tail had come
 
     def learn(self, outcome: Outcome) -> None:
         """A step taught what drafts bring, and what it takes itself."""
-        accepted = [each.accepted for each in outcome.parts if each.drafted]
+        accepted = [each.accepted for each in outcome.parts if each.drafted or each.no_tail]
         if accepted:
             self._gain += NEWEST * (sum(accepted) / len(accepted) - self._gain)
         if not self._in_turn and not outcome.beside:

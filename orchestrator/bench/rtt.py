@@ -1,7 +1,8 @@
 """Speed and acceptance against the round-trip time between verifier and drafter: one service, a relay between the two.
 
 The roles are started as the launcher starts them; the verifier is told the relay's address for the drafter's. Plain
-decoding is the same service with that address taken off its list, measured beside every row.
+decoding is such a service with that address taken off its list, measured beside every row. Every run has a service of
+its own.
 """
 
 import selectors
@@ -18,7 +19,7 @@ from typing import Any, Final
 import httpx
 
 from orchestrator.bench.errors import BenchError
-from orchestrator.bench.prompts import Prompt, read
+from orchestrator.bench.prompts import WARM_UP, Prompt, read
 from orchestrator.bench.relay import Relay
 from orchestrator.config import Config
 from orchestrator.launch.plan import children
@@ -159,16 +160,23 @@ def rows(
     """A row for each method and round-trip time, medians of `runs`."""
     asked = read(prompts, count)
     for method in methods:
-        with stand(config.model_copy(update={"method": method})) as made:
-            made.ask(asked[:1], 8)
-            for seconds in trips:
-                made.relay.wire.delay = seconds / 2
-                plain, drafted = [], []
-                counted: dict[str, int] = {}
-                for _ in range(runs):
-                    made.drafts(on=False)
-                    plain.append(made.ask(asked, max_tokens)[0])
-                    made.drafts(on=True)
-                    speed, counted = made.ask(asked, max_tokens)
-                    drafted.append(speed)
-                yield Row(method, seconds, median(drafted), median(plain), **counted)
+        own = config.model_copy(update={"method": method})
+        for seconds in trips:
+            plain, drafted = [], []
+            counted: dict[str, int] = {}
+            for _ in range(runs):
+                plain.append(_run(own, seconds, asked, max_tokens, drafts=False)[0])
+                speed, counted = _run(own, seconds, asked, max_tokens, drafts=True)
+                drafted.append(speed)
+            yield Row(method, seconds, median(drafted), median(plain), **counted)
+
+
+def _run(
+    config: Config, seconds: float, asked: Sequence[Prompt], max_tokens: int, *, drafts: bool
+) -> tuple[float, dict[str, int]]:
+    """One run on a stand of its own: a used one has prompts in its cache and answers in its drafter's store."""
+    with stand(config) as made:
+        made.relay.wire.delay = seconds / 2
+        made.drafts(on=drafts)
+        made.ask(WARM_UP[:1], max_tokens)
+        return made.ask(asked, max_tokens)

@@ -35,7 +35,7 @@ from verifier.commit import Detokenizer, Timed
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.handover import Supply
-from verifier.planner import Planner
+from verifier.planner import Outcome, Planner
 from verifier.planners import PLANNERS
 from verifier.planners.fixed import Fixed
 from verifier.step import Step
@@ -350,6 +350,33 @@ def test_a_drafter_that_rests_hears_nothing_and_then_all_of_it_at_once() -> None
     assert rig.step() == [(9, 10, 11)]
     reasons = rig.core.facts().counters["plain_rounds"]
     assert (reasons["rest"], reasons["late"]) == (5, 0)
+
+
+class Told(Fixed):
+    """Keeps what it is told of steps."""
+
+    def __init__(self, config: PlannerConfig) -> None:
+        super().__init__(config)
+        self.told: list[tuple[int, bool]] = []
+
+    def learn(self, outcome: Outcome) -> None:
+        self.told += [(each.drafted, each.no_tail) for each in outcome.parts]
+
+
+def test_a_planner_is_told_which_drafter_had_no_guess() -> None:
+    planner = Told(PlannerConfig(draft_length=2, patience=0.0))
+    rig = Rig(Limits(), planner=planner)
+    rig.submit(max_tokens=20)
+    rig.step()
+    rig.says(DRAFTER)
+    rig.step()  # nothing came yet
+    rig.says(DRAFTER)
+    rig.tail(2, 2)
+    rig.step()  # an answer without a guess
+    rig.says(DRAFTER)
+    rig.tail(3, 3, 8)
+    rig.step()
+    assert planner.told == [(0, False), (0, True), (1, False)]
 
 
 def test_while_drafters_rest_nobody_is_bound() -> None:

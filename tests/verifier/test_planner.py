@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verifier.config import PlannerConfig
-from verifier.planner import Candidate, Planner, fit
+from verifier.planner import Candidate, Outcome, Planner, Seen, fit
 from verifier.planners import PLANNERS
 from verifier.planners.fixed import Fixed
 
@@ -73,3 +73,31 @@ def test_a_budget_is_used_up_or_every_wish_is_granted(wishes: list[int], budget:
     assert sum(lengths) == min(budget, sum(wishes))
     for length, wish in zip(lengths, wishes, strict=True):  # nobody runs ahead of who waits
         assert length == wish or length >= max(lengths, default=0) - 1
+
+
+def test_a_step_waits_no_longer_than_what_tails_bring_is_worth() -> None:
+    planner = fixed(4, patience=9.0)
+
+    def after(*parts: Seen, seconds: float = 1.0) -> float:
+        tokens = sum(1 + each.drafted for each in parts)
+        planner.learn(Outcome(parts, tokens, 0, seconds, seconds))
+        return planner.patience
+
+    assert after(Seen(1, "suffix", 0, 0, 1)) == pytest.approx(
+        1.0
+    )  # it was late: nothing was learned
+    assert after(Seen(1, "suffix", 4, 3, 4)) == pytest.approx(
+        1.04
+    )  # a fiftieth of the way from 1 to 3
+    none = Seen(1, "suffix", 0, 0, 1, no_tail=True)
+    assert after(none) == pytest.approx(1.04 * 0.98)
+    assert after(none, Seen(2, "suffix", 4, 4, 5)) == pytest.approx(1.04 * 0.98**2 + 0.04)
+    for _ in range(400):
+        after(none)
+    assert planner.patience < 0.001
+
+
+def test_however_much_tails_bring_there_is_a_longest_wait() -> None:
+    planner = fixed(4, patience=0.002)
+    planner.learn(Outcome([Seen(1, "suffix", 4, 4, 5)], 5, 0, 1.0, 1.0))
+    assert planner.patience == 0.002

@@ -75,7 +75,7 @@ class Budget(Steady):
         """Loads between two powers of two are one."""
         key = rows.bit_length()
         if key not in self._regimes:
-            self._regimes[key] = Regime(*self._probes)
+            self._regimes[key] = Regime(*self._probes, rows=1 << (key - 1))
         return self._regimes[key]
 
     # --- lengths ------------------------------------------------------------------------------------
@@ -132,6 +132,7 @@ class Budget(Steady):
         if not rows:
             return
         drafting = self._now.drafting
+        begun = sum(each.request not in self._stories for each in outcome.parts)
         for each in outcome.parts:
             story = self._stories.setdefault(each.request, Story())
             if story.rest:
@@ -142,6 +143,8 @@ class Budget(Steady):
                 self._promise(story, each)
                 label = self.calibration.of(each.label)
                 label.learn(each.confidences, each.drafted, each.accepted)
+        for regime in self._regimes.values():
+            regime.began(begun)
         if outcome.beside:
             return
         emitted = sum(each.emitted for each in outcome.parts)

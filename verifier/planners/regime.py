@@ -1,7 +1,9 @@
 """Whether drafting pays at all at a load: both ways are tried now and then, for a bounded share of the time. Pure.
 
 A few steps with drafters and a few without are compared by tokens a second, everything counted: what drafters take from
-the verifier's cores, what they say, what is waited for. A trial that changes nothing is repeated after twice as long.
+the verifier's cores, what they say, what is waited for. A trial that changes nothing is repeated after twice as long,
+but what was learned of other requests says little of new ones: once as many have begun as the load has, drafts are
+tried again.
 """
 
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ HOPELESS: Final = 0.85
 GLANCE: Final = 6
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
+BREATH: Final = 2
+"""Trials that a rest lasts at least, whoever begins meanwhile."""
 MEMORY: Final = 0.98
 OUTLIER: Final = 4.0
 
@@ -47,9 +51,12 @@ class Rate:
 
 
 class Regime:
-    """Of one load: `drafting` says what to do in the next step, `trial` whether that is to find out."""
+    """Of one load, so many requests at least: `drafting` says what to do in the next step, `trial` whether that is to
+    find out.
+    """
 
-    def __init__(self, probe_steps: int, probe_every: int) -> None:
+    def __init__(self, probe_steps: int, probe_every: int, rows: int = 1) -> None:
+        self._rows = rows
         self._steps = probe_steps
         self._every = probe_every
         self.usual = True
@@ -58,14 +65,24 @@ class Regime:
         self._left = 2 * probe_steps  # steps until this ends
         self._wait = probe_every
         self._settle = SETTLE
+        self._begun = 0  # requests since the last trial
+        self._rested = 0  # steps since then
         self._rates = {True: Rate(), False: Rate()}
 
     @property
     def drafting(self) -> bool:
         return self.usual is not self.trial
 
+    def began(self, requests: int) -> None:
+        """So many requests are new, at whatever load."""
+        self._begun += requests
+        stale = self._begun >= self._rows and self._rested >= BREATH * self._steps
+        if stale and not self.usual and not self.trial:
+            self._try()
+
     def learn(self, tokens: float, seconds: float, plain: float | None = None) -> None:
         """A step brought so many tokens a request in so much time; a plain one is thought to take `plain`."""
+        self._rested += 1
         if self._settle:
             self._settle -= 1
             return
@@ -78,11 +95,13 @@ class Regime:
         elif self._obvious(plain):
             self._wait = min(2 * self._wait, LONGEST * self._every)
             self._left = self._wait
-            return
         else:
-            self._rates[not self.usual] = Rate()
-            self.trial = True
-            self._left = self._steps
+            self._try()
+
+    def _try(self) -> None:
+        self._rates[not self.usual] = Rate()
+        self.trial = True
+        self._left = self._steps
         self._settle = SETTLE
 
     def _obvious(self, plain: float | None) -> bool:
@@ -107,3 +126,5 @@ class Regime:
         else:
             self._wait = min(2 * self._wait, LONGEST * self._every)
         self._left = self._wait
+        self._settle = SETTLE
+        self._begun = self._rested = 0

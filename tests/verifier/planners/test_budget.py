@@ -241,3 +241,56 @@ def test_what_brings_a_lot_is_not_given_up_to_see_how_plain_decoding_does() -> N
     for _ in range(LONGEST * 150 + 20):
         regime.learn(1.1, 1.0, plain=1.0)  # too little to be sure: it is tried
     assert regime._rates[False].steps
+
+
+def resting(rows: int) -> Regime:
+    """Drafts were slower than plain steps, so they are left alone, for as long as a rest lasts at least."""
+    regime = Regime(12, 150, rows)
+    run(regime, 120, 80.0, 100.0)
+    assert (regime.usual, regime.trial) == (False, False)
+    return regime
+
+
+def test_a_rest_ends_once_as_many_requests_have_begun_as_the_load_has() -> None:
+    regime = resting(4)
+    drafting = []
+    for begun in (3, 1):
+        regime.began(begun)
+        drafting.append(regime.drafting)
+    assert drafting == [False, True]
+    assert run(regime, 40, 150.0, 100.0)[-1]
+    assert regime.usual  # their drafts pay
+
+
+def test_a_storm_of_new_requests_cannot_make_trials_of_most_steps() -> None:
+    regime = resting(1)
+    tried = 0
+    for _ in range(1000):
+        tried += regime.drafting
+        regime.learn(1.0, 1.0 / (95.0 if regime.drafting else 100.0))
+        regime.began(1)
+    assert (
+        tried / 1000 < 0.42
+    )  # a trial of 12 steps and what it takes to settle, then 24 steps of rest
+    assert tried / 1000 > 0.3
+
+
+def test_a_new_request_is_not_judged_by_what_drafts_brought_the_one_before_it() -> None:
+    plan = budget(
+        own=BudgetConfig(probe_steps=12, probe_every=1000),
+        table=CostTable((1, 64), (0.01, 0.011)),
+    )
+
+    def step(request: int, right: int) -> str:
+        (length,) = plan.lengths([Candidate(8, 99, (0.5,) * 8, request, "suffix")], 99)
+        taken = min(right, length)
+        seen = Seen(request, "suffix", length, taken, taken + 1, (0.5,) * length)
+        cycle = 0.013 if plan.ahead(request) else 0.01  # a drafter takes its share of the cores
+        plan.learn(Outcome([seen], 1 + length, 0, 0.01, cycle))
+        return plan.choice.reason
+
+    chat = [step(1, 0) for _ in range(120)]
+    assert chat[-1] == "rest"
+    edit = [step(2, 6) for _ in range(40)]
+    assert edit[1] == "probe"
+    assert edit[-1] == "worth"
