@@ -1,6 +1,6 @@
 """Answers in the shapes that OpenAI clients read: whole, or as the events of a stream."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from orchestrator.front.generation import Generation, News
 from orchestrator.front.kinds import Kind
 from orchestrator.front.logprobs import Json, prompt_logprobs
 from orchestrator.front.pieces import Piece, Reader, Wishes
-from orchestrator.front.schema import Request
+from orchestrator.front.schema import Request, StreamOptions
 from orchestrator.front.speculation import Level, speculative_decoding
 from orchestrator.front.text import Prompt, Tokenizer
 from protocol.messages import Done, Emit, Scored, Statistics
@@ -52,7 +52,9 @@ class Answer:
         self.number = kind.prefix + about.number
         self._kind = kind
         self._wishes = Wishes.of(request)
-        self._usage_wanted = bool(request.stream_options and request.stream_options.include_usage)
+        stream = request.stream_options or StreamOptions()
+        self._usage_wanted = bool(stream.include_usage)
+        self._usage_always = bool(stream.continuous_usage_stats)
         self._head: Json = {
             "id": self.number,
             "created": about.created,
@@ -69,6 +71,7 @@ class Answer:
         self._held: list[list[News]] = [[] for _ in prompts]
         self._opened: set[int] = set()
         self._done: dict[int, Done] = {}
+        self._emitted: Counter[int] = Counter()  # tokens of output, by choice
 
     def _prompt_readers(self, prompt: Prompt, tokenizer: Tokenizer) -> Iterator[Reader]:
         wishes = self._wishes
@@ -126,6 +129,7 @@ class Answer:
                 self._done[choice] = reply
                 yield Part(choice, Piece(), reply)
             else:
+                self._emitted[choice] += len(reply.tokens)
                 yield Part(choice, reader.take(reply))
 
     def _ready(self, news: News) -> list[News]:
@@ -163,9 +167,21 @@ class Answer:
 
     def _event(self, choices: list[Json], more: Mapping[str, Any] | None = None) -> Json:
         event = {**self._head, "object": self._kind.piece_object, "choices": choices}
-        if self._usage_wanted:
+        if self._usage_always:
+            event["usage"] = self._usage(
+                sum(len(each.tokens) for each in self._prompts), self._emitted.total()
+            )
+        elif self._usage_wanted:
             event["usage"] = None
         return {**event, **(more or {})}
+
+    def _usage(self, prompt: int, output: int) -> Json:
+        counted = output if self._wishes.output else 0
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": counted,
+            "total_tokens": prompt + counted,
+        }
 
     def _beside(self, piece: Piece) -> Json:
         """What stands beside the text."""
@@ -202,18 +218,12 @@ class Answer:
     def _totals(self) -> Json:
         """Usage, and what speculation did."""
         done = [self._done[index] for index in range(0, len(self._readers), self._choices)]
-        prompt = sum(each.prompt_tokens for each in done)
-        output = sum(each.output_tokens for each in self._done.values() if self._wishes.output)
-        totals: Json = {
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": output,
-                "total_tokens": prompt + output,
-                "prompt_tokens_details": {
-                    "cached_tokens": sum(each.statistics.cached_tokens for each in done)
-                },
-            }
-        }
+        usage = self._usage(
+            sum(each.prompt_tokens for each in done),
+            sum(each.output_tokens for each in self._done.values()),
+        )
+        cached = sum(each.statistics.cached_tokens for each in done)
+        totals: Json = {"usage": usage | {"prompt_tokens_details": {"cached_tokens": cached}}}
         if lossy := next((each.statistics.lossy for each in done if each.statistics.lossy), ""):
             totals["lossy"] = lossy
         if self._about.level != "none":

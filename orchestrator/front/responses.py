@@ -38,7 +38,7 @@ class Usage(BaseModel):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: PromptDetails
+    prompt_tokens_details: PromptDetails | None = None
 
 
 class SpeculativeDecoding(BaseModel):

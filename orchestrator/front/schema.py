@@ -43,8 +43,8 @@ class StreamOptions(BaseModel):
     """one more event before the last, without choices, with the usage of the whole request"""
     include_obfuscation: Literal[False] | None = None
     """events are not padded"""
-    continuous_usage_stats: Literal[False] | None = None
-    """usage comes once, at the end"""
+    continuous_usage_stats: bool | None = None
+    """every event has the usage so far"""
 
 
 class Request(BaseModel):

@@ -1,5 +1,6 @@
 """Network namespaces on one bridge: each has its own address, as a pod has."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +29,11 @@ def permitted() -> bool:
 
 
 class Network:
-    """A bridge that this process stands on too."""
+    """A bridge that this process stands on too. What a test that was killed left behind has other names."""
 
     def __init__(self) -> None:
-        self._bridge = "dmtest-br"
+        self._name = f"dm{os.getpid()}"
+        self._bridge = f"{self._name}-br"
         self._used = 1
         ip("link", "add", self._bridge, "type", "bridge")
         ip("addr", "add", f"{HERE}/24", "dev", self._bridge)
@@ -44,8 +46,8 @@ class Network:
     def host(self) -> Iterator[tuple[str, str]]:
         """A namespace with an address that nobody had before: its name and the address."""
         self._used += 1
-        name, address = f"dmtest-{self._used}", f"{NETWORK}.{self._used}"
-        outer, inner = f"dmt{self._used}o", f"dmt{self._used}i"
+        name, address = f"{self._name}-{self._used}", f"{NETWORK}.{self._used}"
+        outer, inner = f"{name}o", f"{name}i"
         ip("netns", "add", name)
         try:
             ip("link", "add", outer, "type", "veth", "peer", "name", inner)

@@ -96,8 +96,7 @@ def test_a_lost_rank_ends_the_verifier_which_comes_back_whole(
 ) -> None:
     folder, model = targets("lean")
     with up(str(folder), tmp_path, *settings(tmp_path)) as service:
-        page = httpx.get(f"{service.url}/metrics").text
-        assert told(page)["verifier-0"].device == "2 x cpu"
+        until(lambda: _device(service) == "2 x cpu", "it says that it has two ranks")
         first = service.node("verifier-0").pid
         (follower,) = followers(service)
         follower.kill()
@@ -135,6 +134,11 @@ def _refused(folder: Path, model: Path, ranks: str) -> tuple[int, str]:
     words = ("--port", "0", "--dtype", "float32", "--tensor-parallel", ranks)
     code, said = typed(folder, "up", "--target", str(model), *words)
     return code, said.replace("\n", " ")
+
+
+def _device(service: Service) -> str:
+    said = told(httpx.get(f"{service.url}/metrics").text)
+    return said["verifier-0"].device if "verifier-0" in said else ""
 
 
 def _counted(service: Service, name: str) -> float:

@@ -72,14 +72,17 @@ def test_they_meet_end_together_and_notice_a_loss(roles: Roles, tmp_path: Path) 
 
     def both() -> "list[subprocess.Popen[bytes]]":
         follower = roles.start("verifier.follower", rank=1, **shared)
-        return [follower, roles.start("verifier", bind=mesh, threads=1, **shared)]
+        started = [follower, roles.start("verifier", bind=mesh, threads=1, **shared)]
+        # Only then the door: it might still know the verifier before this one.
+        until(lambda: roles.said("verifier").get("state") == "ready", "the verifier is there")
+        until(lambda: httpx.get(f"{url}/ready").status_code == httpx.codes.OK, "the door knows it")
+        return started
 
     roles.start("orchestrator.front", model=str(folder), name="m", port=0, verifiers=[mesh])
     until(lambda: roles.said("orchestrator.front").get("state") == "ready", "the door is there")
     url = roles.said("orchestrator.front")["http"]
     asked = prompt(30, 3)
     follower, verifier = both()
-    until(lambda: httpx.get(f"{url}/ready").status_code == httpx.codes.OK, "the verifier is there")
     assert asyncio.run(ask(url, [asked])) == [wanted(model, asked)]
 
     follower.send_signal(signal.SIGTERM)  # as a node that ends all of its pods does
@@ -88,14 +91,12 @@ def test_they_meet_end_together_and_notice_a_loss(roles: Roles, tmp_path: Path) 
     assert [verifier.wait(PATIENCE), follower.wait(PATIENCE)] == [0, 0]
 
     follower, verifier = both()
-    until(lambda: httpx.get(f"{url}/ready").status_code == httpx.codes.OK, "they are there again")
     verifier.kill()
     assert follower.wait(PATIENCE) == 1
     assert "rank 0 is gone" in roles.log("verifier.follower")
 
     for loss in (signal.SIGKILL, signal.SIGSTOP):
         follower, verifier = both()
-        until(lambda: httpx.get(f"{url}/ready").status_code == httpx.codes.OK, "and once more")
         follower.send_signal(loss)
         with pytest.raises(httpx.HTTPStatusError):
             asyncio.run(ask(url, [asked]))

@@ -90,6 +90,19 @@ def test_usage_comes_last_and_only_when_wanted(http: Http) -> None:
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 4)
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_usage_so_far_stands_in_every_event_where_that_is_wanted(http: Http, last: bool) -> None:
+    options = {"include_usage": last, "continuous_usage_stats": True}
+    *pieces, _ = events(http.complete(prompt="ab", n=2, stream=True, stream_options=options))
+    usages = [piece["usage"] for piece in pieces]
+    assert {usage["prompt_tokens"] for usage in usages} == {2}
+    counts = [usage["completion_tokens"] for usage in usages]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (2, 4)
+    assert all(usage["total_tokens"] == 2 + usage["completion_tokens"] for usage in usages)
+    assert (pieces[-1]["choices"] == []) is last
+
+
 def test_several_prompts_are_several_choices(http: Http) -> None:
     body = http.complete(prompt=[[1, 2], [3]], n=2).json()
     assert [(c["index"], c["text"]) for c in body["choices"]] == [
