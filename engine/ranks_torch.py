@@ -6,8 +6,8 @@ Shapes: T tokens, H hidden, N positions whose logits are wanted, V vocabulary, W
 import os
 import socket
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final
@@ -23,7 +23,7 @@ from engine.ranks import Shard
 GATHERING: Final = timedelta(hours=1)
 """How long ranks wait for each other before the first forward: until all have fetched and read the model."""
 IDLE: Final = timedelta(days=3650)
-"""How long a rank waits for the next forward. That rank 0 is gone, it hears from the connection."""
+"""How long another rank than 0 waits for the next forward. That rank 0 is gone, it hears from the connection."""
 AGAIN: Final = 0.2
 """Seconds between two tries to reach rank 0 before it is there."""
 HEAD: Final = 4096
@@ -33,10 +33,14 @@ LENGTH: Final = 8
 
 
 class TorchRanks:
-    """See `engine.ranks.Words`. One for a process."""
+    """See `engine.ranks.Words`. One for a process.
+
+    `broken`: something failed between ranks, and it is of no use to say more.
+    """
 
     def __init__(self, shard: Shard, store: Any, device: str, patience: float) -> None:  # noqa: ANN401
         self.shard = shard
+        self.broken = False
         self._store = store
         self._met = 0
         self.meet()
@@ -52,7 +56,9 @@ class TorchRanks:
             world_size=shard.ranks,
             timeout=timedelta(seconds=patience),
         )
-        self._words = dist.new_group(backend="gloo", timeout=IDLE)
+        # Rank 0 tells of a forward when the others have nothing else to do: one that does not listen is frozen.
+        longest = IDLE if shard.rank else timedelta(seconds=patience)
+        self._words = dist.new_group(backend="gloo", timeout=longest)
 
     @classmethod
     def lead(
@@ -97,7 +103,8 @@ class TorchRanks:
 
     def sum(self, part_TH: Tensor) -> Tensor:
         """See `engine.ranks.Ranks`."""
-        dist.all_reduce(part_TH)
+        with self._together():
+            dist.all_reduce(part_TH)
         return part_TH
 
     def gather(self, part_NV: Tensor, size: int) -> Tensor:
@@ -108,10 +115,12 @@ class TorchRanks:
         widest = max(widths)
         even_NV = pad(part_NV, (0, widest - part_NV.shape[1])).contiguous()
         if self.shard.rank:
-            dist.gather(even_NV)
+            with self._together():
+                dist.gather(even_NV)
             return part_NV
         parts = [torch.empty_like(even_NV) for _ in widths]
-        dist.gather(even_NV, parts)
+        with self._together():
+            dist.gather(even_NV, parts)
         return _beside(parts, widths)
 
     def tell(self, words: bytes) -> None:
@@ -140,7 +149,16 @@ class TorchRanks:
             dist.destroy_process_group()
 
     def _broadcast(self, words_W: Tensor) -> None:
-        dist.broadcast(words_W, 0, group=self._words)
+        with self._together():
+            dist.broadcast(words_W, 0, group=self._words)
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError:
+            self.broken = True
+            raise
 
 
 def _store(host: str, port: int, *, leads: bool, listening: int | None = None) -> Any:  # noqa: ANN401

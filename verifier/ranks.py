@@ -92,7 +92,7 @@ class Span:
 
     def close(self) -> None:
         """Nothing is computed any more."""
-        if not self.words.shard.rank and not self.lost:
+        if not self.words.shard.rank and not self.lost and not self.words.broken:
             with suppress(RuntimeError):  # one may be gone that nobody has noticed yet
                 self.words.tell(OVER)
         if self.followers:

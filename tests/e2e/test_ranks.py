@@ -104,6 +104,7 @@ def test_a_lost_rank_ends_the_verifier_which_comes_back_whole(
         assert "rank 1 was killed by signal 9" in (tmp_path / "up.log").read_text()
         asked = prompt(20, 1)
         until(lambda: service.node("verifier-0").state == "ready", "with a new rank")
+        until(service.ready, "the door knows it")
         assert asyncio.run(ask(service.url, [asked])) == [wanted(model, asked)]
         (other,) = followers(service)
         os.kill(service.node("verifier-0").pid, signal.SIGKILL)
