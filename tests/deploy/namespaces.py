@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -48,17 +48,18 @@ class Network:
         self._used += 1
         name, address = f"{self._name}-{self._used}", f"{NETWORK}.{self._used}"
         outer, inner = f"{name}o", f"{name}i"
-        ip("netns", "add", name)
-        try:
+        with ExitStack() as stack:
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "del", name)
             ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            # At once, and the pair with it: with its namespace alone it would go some time later.
+            stack.callback(ip, "link", "del", outer)
             ip("link", "set", outer, "master", self._bridge, "up")
             ip("link", "set", inner, "netns", name)
             ip("-n", name, "addr", "add", f"{address}/24", "dev", inner)
             ip("-n", name, "link", "set", inner, "up")
             ip("-n", name, "link", "set", "lo", "up")
             yield name, address
-        finally:
-            ip("netns", "del", name)  # the pair of interfaces goes with it
 
 
 def command(namespace: str, resolver: Path, arguments: list[str]) -> list[str]:

@@ -20,12 +20,29 @@ from tests.models import VOCABULARY
 MASK = 4
 
 
+def fluent(model: Any, steps: int) -> Any:  # noqa: ANN401
+    """The same target, trained on phrases that repeat themselves."""
+    rng = random.Random("fluent")
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    for _ in range(steps):
+        phrases = [_phrase(rng) for _ in range(16)]
+        ids = torch.tensor([(phrase * 32)[:64] for phrase in phrases])
+        optimiser.zero_grad()
+        torch.autograd.backward(model(input_ids=ids, labels=ids).loss)
+        optimiser.step()
+    return model
+
+
+def _phrase(rng: random.Random) -> list[int]:
+    return [rng.randrange(5, 60) for _ in range(rng.randrange(2, 6))]
+
+
 def spoken(model: Any, count: int, length: int = 24) -> list[Line]:  # noqa: ANN401
     """Greedy answers to prompts that repeat themselves."""
     lines: list[Line] = []
     for number in range(count):
         rng = random.Random(f"micro {number}")
-        phrase = [rng.randrange(5, 60) for _ in range(rng.randrange(2, 6))]
+        phrase = _phrase(rng)
         prompt = (phrase * 12)[: rng.randrange(8, 24)]
         with torch.no_grad():
             whole = model.generate(
