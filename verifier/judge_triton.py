@@ -99,6 +99,9 @@ class TritonJudge:
             longest = max(1, *(len(each.work.tested) for each in asked))
             curve = [*self._curve, *[0.0] * longest][:longest]
             arrays["curve"] = np.array(curve)
+            # What lies beyond the curve and is no draft was never guessed: the target's own token stands there.
+            most = [max(each.work.drafts, len(self._curve)) for each in asked]
+            arrays["window_tested"] = np.minimum(arrays["window_tested"], most).astype(np.int32)
         on = upload(arrays, self._device)
         _adjust(logits_NV, on, arrays)
         out = torch.full((2 * N + 3 * len(asked),), -1, dtype=torch.int32, device=self._device)

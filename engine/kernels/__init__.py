@@ -8,6 +8,10 @@ import os
 
 from engine.errors import EngineError
 
+# A product and a sum are one rounding, as the kernels were checked with. Said here, since Triton's own choice changes
+# with 3.10, and 3.9 warns of that at every kernel.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+
 
 def interpreted() -> bool:
     """Whether kernels are run by Triton's interpreter, which is chosen before they are read."""

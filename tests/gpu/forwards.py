@@ -39,10 +39,12 @@ class RandomWeights:
         self._shapes = shape.expected()
         self._dtype, self._device = dtype, device
 
-    def read(self, name: str) -> Tensor:
+    def read(self, name: str, rows: slice | None = None, columns: slice | None = None) -> Tensor:
         size = self._shapes[name]
         scale = 1.0 if len(size) == 1 else 0.02
-        return torch.randn(size, dtype=self._dtype, device=self._device) * scale
+        whole = torch.randn(size, dtype=self._dtype, device=self._device) * scale
+        whole = whole if rows is None else whole[rows]
+        return whole if columns is None else whole[:, columns]
 
 
 def engine(kind: str, device: str, dtype: Any, pages: int, context: int) -> Engine:  # noqa: ANN401

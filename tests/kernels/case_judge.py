@@ -171,6 +171,18 @@ def test_the_same_verdicts_of_more_windows(rule: str, seed: int) -> None:
     compared(rule, 120, seed)
 
 
+def test_a_guess_behind_the_drafts_and_beyond_the_curve_was_never_made() -> None:
+    """The curve always keeps one draft; what the target says most of all stands behind it, guessed or not."""
+    config = configured("synthetic").model_copy(
+        update={"synthetic": SyntheticConfig(rates=(1.0,)), "device": "cpu"}
+    )
+    logits = torch.zeros(2, V)
+    logits[:, 7] = 30.0
+    work = replace(greedy_window(7), further=7, sampling=Sampling(temperature=1.0, seed=3))
+    assert TorchJudge(make(config))([work], logits.clone()) == [Verdict((7, 7), 1)]
+    assert TritonJudge(config)([work], logits.clone()) == [Verdict((7, 7), 1)]
+
+
 def test_greedy_takes_the_lowest_of_equals() -> None:
     logits = torch.zeros(3, V)
     logits[0, [V - 1, CHUNK + 1, CHUNK - 2]] = 2.0

@@ -33,6 +33,7 @@ QUICK: Final = (
     "case_attention.py::test_a_tree_sees_its_ancestors",
     "case_judge.py::test_the_same_verdicts[ratio]",
     "case_judge.py::test_draws_are_keyed_as_on_the_cpu",
+    "case_judge.py::test_a_guess_behind_the_drafts_and_beyond_the_curve_was_never_made",
     "case_judge.py::test_where_no_token_may_stand_a_choice_ends_with_the_reason",
 )
 """What seconds suffice for: each kernel once, but for the splits of long contexts."""
