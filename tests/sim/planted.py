@@ -2,7 +2,7 @@
 
 A fault is a small edit of one method, compiled again and put back when the context ends. An edit that no longer fits
 the source fails loudly: then the fault must be written anew. Those that no history shows are kept with the reason
-(`Fault.unseen`): each is covered by a second rule, so that all it costs is time.
+(`Fault.unseen`): most are covered by a second rule, so that all they cost is time.
 
 - DraftClose of any epoch; mirror of another epoch takes commits; second mirror beside the first: one link keeps order,
   and on another link the mirrors are gone.
@@ -12,6 +12,8 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - gap without a new dial: nothing behind a gap is read, so silence ends the link, later.
 - close after open: both wait only behind a closed window, and then the epoch of the close fences it.
 - drained drafter chosen: it refuses by itself.
+- chunk of an older lease taken: it must come behind a newer lease of its request, as in no history of 5,500;
+  `tests/sim/test_rare.py` has the story.
 - abort unheard: time ends the lease too.
 - prefix hits not told: the next forward tells of them, or the verifier computes them itself.
 - no early acknowledgements: the next heartbeat acknowledges too.
