@@ -21,11 +21,11 @@ import httpx
 from orchestrator.bench.errors import BenchError
 from orchestrator.bench.prompts import WARM_UP, Prompt, read
 from orchestrator.bench.relay import Relay
+from orchestrator.commands.service import fetched
 from orchestrator.config import Config
 from orchestrator.launch.plan import children
 from orchestrator.launch.process import Process
 from orchestrator.launch.threads import usable_cores
-from orchestrator.models import resolve
 
 TRIPS: Final = (0.0, 0.0002, 0.001, 0.005, 0.02, 0.05)
 """Seconds of a round trip, beside what the machine itself needs."""
@@ -84,11 +84,9 @@ class Stand:
     """A front door, a verifier and a drafter, with a relay before the drafter."""
 
     def __init__(self, config: Config, folder: Path, silence: float = SILENCE) -> None:
-        target = resolve(config.target, trust_remote_code=config.trust_remote_code)
-        draft = resolve(config.draft) if config.draft else None
         patient = config.link.model_copy(update={"silence": silence})
         update = {"drafters": 1, "verifiers": 1, "port": 0, "link": patient}
-        one = config.model_copy(update=update)
+        one, target, draft = fetched(config.model_copy(update=update), lambda *_: None)
         self._processes = {
             child.role: Process(child, folder / f"{child.name}.log")
             for child in children(one, target, draft, usable_cores())
