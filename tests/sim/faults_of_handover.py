@@ -28,6 +28,7 @@ HANDOVER: Final[Mapping[str, Fault]] = {
         "fits and all(filled == piece.start for filled in layers)",
         "fits",
         rare=True,
+        unseen="none of 2,000 histories has chunks of one lease in another order",
     ),
     "one layer taken for all": fault(Lease, "complete", "min(", "max("),
     "anchor handed over": fault(Taking, "offer", "end = len(tokens) - 1", "end = len(tokens)"),

@@ -14,6 +14,7 @@ the source fails loudly: then the fault must be written anew. Those that no hist
 - drained drafter chosen: it refuses by itself.
 - chunk of an older lease taken: it must come behind a newer lease of its request, as in no history of 5,500;
   `tests/sim/test_rare.py` has the story.
+- chunk out of turn taken: links keep order, and none of 2,000 histories has a giver that does not; it has a story, too.
 - abort unheard: time ends the lease too.
 - prefix hits not told: the next forward tells of them, or the verifier computes them itself.
 - no early acknowledgements: the next heartbeat acknowledges too.
