@@ -41,6 +41,8 @@ REFUSALS: Final = ("unknown", "full", "context", "draining", "other", "stale")
 """Why drafters refused requests; stale: it was about a binding that is over."""
 TOO_LATE: Final = 16
 """Rounds without an answer after which a drafter is too slow for a request, if another would take it..."""
+FORGIVEN: Final = 4
+"""...(an answer in time makes up for so many of them)..."""
 TOO_LONG: Final = 0.5
 """...and seconds; twice as many each time that a request moved for this reason, so that it comes to rest somewhere."""
 STALE: Final = ("cut", "faulty", "unknown_request", "other_epoch")
@@ -115,7 +117,9 @@ class Drafting:
             generation.epoch += 1
             tail = DraftTail(generation.output.tokens, self._vocabulary)
             label = " ".join(filter(None, (drafter.method, generation.submit.adapter)))
-            generation.binding = Binding(drafter, generation.epoch, tail, label=label, heard_at=now)
+            generation.binding = Binding(
+                drafter, generation.epoch, tail, label=label, kept_up_at=now
+            )
             if self.hidden is not None:
                 generation.binding.told_hidden = self.hidden.first(generation)
             self.bindings += 1
@@ -152,11 +156,13 @@ class Drafting:
             return
         binding.drafter.gained(part.accepted)
         if part.plain != "late":
-            binding.late, binding.heard_at = 0, part.now
+            binding.late = max(0, binding.late - FORGIVEN)
+            if not binding.late:
+                binding.kept_up_at = part.now
             return
         binding.late += 1
         patience = TOO_LONG * 2**generation.moves
-        if binding.late < TOO_LATE or part.now - binding.heard_at < patience:
+        if binding.late < TOO_LATE or part.now - binding.kept_up_at < patience:
             return
         able = self.roster.able(len(generation.line), generation.waits, part.now)
         if any(each is not binding.drafter for each in able):

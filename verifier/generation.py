@@ -22,7 +22,7 @@ class Binding:
     """A request bound to a drafter. `told` counts the output tokens that were said; None: not opened yet.
 
     `told_hidden` is the position before which it was sent its rows of hidden states, if it needs any; `late` counts
-    rounds since `heard_at` for which no answer had come.
+    rounds since `kept_up_at` for which no answer had come, less those that others make up for.
     """
 
     drafter: Drafter
@@ -33,7 +33,7 @@ class Binding:
     label: str = ""  # whose guesses these are, for planners: method and adapter
     held: bool = False  # commits are not said while it rests
     woken: int = 0  # how much was committed when it last was told all of that at once
-    heard_at: float = 0.0
+    kept_up_at: float = 0.0
     late: int = 0
 
 

@@ -74,6 +74,22 @@ def test_a_drafter_that_answers_is_not_slow_even_if_it_has_no_guess(
     assert (rig.core.drafting.bindings, rig.core.drafting.unbindings) == (1, {})
 
 
+@pytest.mark.parametrize(("every", "stays"), [(2, True), (4, True), (8, False), (20, False)])
+def test_a_drafter_that_mostly_answers_in_time_is_kept_and_one_that_seldom_does_is_left(
+    every: int, *, stays: bool
+) -> None:
+    """An answer in time now and then, even with guesses that hit, is not worth a better drafter."""
+    rig = Rig(Limits(), Limits(), context=400)
+    rig.submit(1, max_tokens=390, ignore_eos=True)
+    for number in range(80):
+        rig.step(0.02)
+        rig.says(DRAFTER)
+        if number % every == 0:
+            known = len(rig.core._generations[1].output.tokens)
+            rig.tail(known, known, known + 4)
+    assert (rig.core.drafting.unbindings["slow"] == 0) is stays
+
+
 def test_a_request_that_moved_for_slowness_moves_half_as_soon_again() -> None:
     """Where all are slow, as with a long prompt, it must come to rest somewhere."""
     rig = Rig(Limits(), Limits(), context=2000, pages=600)
