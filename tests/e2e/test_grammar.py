@@ -15,13 +15,15 @@ from verifier.__main__ import build
 from verifier.config import VerifierConfig
 
 PROMPT = (20, 30, 40)
+LONG = 1 << 14
+"""Tokens that no machine makes while a grammar is given up."""
 
 
 @pytest.fixture(scope="module")
 def verifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of one that runs in a thread."""
     folder: Path = tmp_path_factory.mktemp("model")
-    write_byte_llama(folder)
+    write_byte_llama(folder, positions=LONG)
     node = build(VerifierConfig(model=folder, dtype="float32", threads=1, kv_bytes=16 << 20))
     with turning(node) as address:
         yield address
@@ -42,7 +44,7 @@ def test_a_stream_goes_on_while_a_grammar_is_given_up(front: Endpoint) -> None:
     before = 0
     for message in hear(
         front,
-        Submit(1, PROMPT, Ending(1000, ignore_eos=True)),
+        Submit(1, PROMPT, Ending(LONG - len(PROMPT), ignore_eos=True)),
         Submit(2, PROMPT, Ending(8), grammar=slow),
     ):
         if isinstance(message, Emit):
