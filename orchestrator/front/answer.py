@@ -1,6 +1,6 @@
 """Answers in the shapes that OpenAI clients read: whole, or as the events of a stream."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -71,7 +71,7 @@ class Answer:
         self._held: list[list[News]] = [[] for _ in prompts]
         self._opened: set[int] = set()
         self._done: dict[int, Done] = {}
-        self._emitted: Counter[int] = Counter()  # tokens of output, by choice
+        self._emitted = 0  # tokens of output, of all choices
 
     def _prompt_readers(self, prompt: Prompt, tokenizer: Tokenizer) -> Iterator[Reader]:
         wishes = self._wishes
@@ -129,7 +129,7 @@ class Answer:
                 self._done[choice] = reply
                 yield Part(choice, Piece(), reply)
             else:
-                self._emitted[choice] += len(reply.tokens)
+                self._emitted += len(reply.tokens)
                 yield Part(choice, reader.take(reply))
 
     def _ready(self, news: News) -> list[News]:
@@ -168,9 +168,8 @@ class Answer:
     def _event(self, choices: list[Json], more: Mapping[str, Any] | None = None) -> Json:
         event = {**self._head, "object": self._kind.piece_object, "choices": choices}
         if self._usage_always:
-            event["usage"] = self._usage(
-                sum(len(each.tokens) for each in self._prompts), self._emitted.total()
-            )
+            prompt = sum(len(each.tokens) for each in self._prompts)
+            event["usage"] = self._usage(prompt, self._emitted)
         elif self._usage_wanted:
             event["usage"] = None
         return {**event, **(more or {})}

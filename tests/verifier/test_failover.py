@@ -22,6 +22,11 @@ def steps(rig: Rig, seconds: float, step: float = 0.02) -> None:
         rig.step(step)
 
 
+def known(rig: Rig) -> int:
+    """Output tokens of the first request, which its drafter has been told."""
+    return len(rig.core._generations[1].output.tokens)
+
+
 def test_a_request_leaves_a_drafter_that_does_not_answer_for_one_that_may() -> None:
     """Its link lives, so silence does not end it; the next epoch opens elsewhere, with all that is committed."""
     rig = Rig(Limits(), Limits(), context=200)
@@ -69,8 +74,7 @@ def test_a_drafter_that_answers_is_not_slow_even_if_it_has_no_guess(
     for _ in range(100):
         rig.step(0.02)
         rig.says(DRAFTER)
-        known = len(rig.core._generations[1].output.tokens)
-        rig.tail(known, known, *guesses)
+        rig.tail(known(rig), known(rig), *guesses)
     assert (rig.core.drafting.bindings, rig.core.drafting.unbindings) == (1, {})
 
 
@@ -85,8 +89,7 @@ def test_a_drafter_that_mostly_answers_in_time_is_kept_and_one_that_seldom_does_
         rig.step(0.02)
         rig.says(DRAFTER)
         if number % every == 0:
-            known = len(rig.core._generations[1].output.tokens)
-            rig.tail(known, known, known + 4)
+            rig.tail(known(rig), known(rig), known(rig) + 4)
     assert (rig.core.drafting.unbindings["slow"] == 0) is stays
 
 
@@ -119,8 +122,7 @@ def test_where_both_work_in_turn_a_frozen_drafter_holds_up_a_step_no_longer_than
         rig.says(DRAFTER)
         assert rig.step() == []  # it waits
         rig.now += usual
-        known = len(rig.core._generations[1].output.tokens)
-        rig.tail(known, known, 98, 98, 98)
+        rig.tail(known(rig), known(rig), 98, 98, 98)
         assert rig.step()
     waited = rig.core.drafting.pace.patient_until - rig.now
     assert waited == pytest.approx(longest, rel=0.05)

@@ -83,12 +83,10 @@ def test_a_step_waits_no_longer_than_what_tails_bring_is_worth() -> None:
         planner.learn(Outcome(parts, tokens, 0, seconds, seconds))
         return planner.patience
 
-    assert after(Seen(1, "suffix", 0, 0, 1)) == pytest.approx(
-        1.0
-    )  # it was late: nothing was learned
-    assert after(Seen(1, "suffix", 4, 3, 4)) == pytest.approx(
-        1.04
-    )  # a fiftieth of the way from 1 to 3
+    late = Seen(1, "suffix", 0, 0, 1)
+    assert after(late) == pytest.approx(1.0)  # nothing was learned
+    three = Seen(1, "suffix", 4, 3, 4)
+    assert after(three) == pytest.approx(1.04)  # a fiftieth of the way from 1 to 3
     none = Seen(1, "suffix", 0, 0, 1, no_tail=True)
     assert after(none) == pytest.approx(1.04 * 0.98)
     assert after(none, Seen(2, "suffix", 4, 4, 5)) == pytest.approx(1.04 * 0.98**2 + 0.04)
