@@ -9,7 +9,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -190,12 +190,12 @@ def _done(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _size(folder: Path) -> int:
+    """Of all files below `folder`, while pip renames them and removes its own folders between our looks."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue  # pip renamed it between our two looks
+    for within, _, files in os.walk(folder):  # passes over folders that are gone
+        for name in files:
+            with suppress(FileNotFoundError):
+                total += (Path(within) / name).stat().st_size
     return total
 
 

