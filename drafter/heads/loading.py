@@ -12,7 +12,9 @@ from drafter.heads.vocabulary import Shared
 from drafter.heads.weights import HeadWeights, projection, shared
 from engine.config import EngineConfig
 from engine.constants import target_weights
+from engine.device import Device
 from engine.features import describe, made_by
+from engine.memory import claim
 from engine.runner import pages_for
 
 PAGE: Final = 16
@@ -41,6 +43,7 @@ def describe_head(config: DrafterConfig) -> tuple[Head, Shared]:
 def load(config: DrafterConfig, head: Head) -> Loaded:
     """Memory for a head, and what it needs of a verifier."""
     torch.set_num_threads(config.threads)
+    claim(config.device, config.gpu_share)
     projected = config.hidden.projected and head.kind != "eagle"
     dtype = config.dtype
     applied = projection(head, getattr(torch, dtype)) if projected else None
@@ -49,12 +52,16 @@ def load(config: DrafterConfig, head: Head) -> Loaded:
     limits = (config.context, *head.shape.windows, head.target.positions or head.model.positions)
     longest = min(each for each in limits if each) + max(1, head.block)
     pages = pages_for(config.kv_bytes, head.model, PAGE, dtype)
-    memory = Memory(
-        head.model,
-        EngineConfig(pages=pages, max_context=longest, dtype=dtype, page_size=PAGE),
-        width,
-        dtype,
+    device = Device.of(config.device)
+    engine = EngineConfig(
+        pages=pages,
+        max_context=longest,
+        dtype=dtype,
+        device=device.name,
+        page_size=PAGE,
+        attention=device.attention,
     )
+    memory = Memory(head.model, engine, width, dtype, device)
     assert config.target is not None
     target = made_by(target_weights(config.target))
     return Loaded(head, memory, (needs, target), projected)
@@ -62,4 +69,4 @@ def load(config: DrafterConfig, head: Head) -> Loaded:
 
 def weights(config: DrafterConfig, head: Head) -> HeadWeights:
     """To be closed again."""
-    return HeadWeights(head, getattr(torch, config.dtype))
+    return HeadWeights(head, getattr(torch, config.dtype), Device.of(config.device))
