@@ -29,7 +29,7 @@ Narrow = Callable[[int, Tensor], Tensor]
 
 
 class MarkovBias:
-    """The matrices `from_VM` and `to_UM` of a head; `ids_U` are the target's tokens of the head's, where they differ."""
+    """The matrices `from_VM` and `to_UM` of a head; `ids_U` are the target's tokens, where the head's are others."""
 
     def __init__(
         self,

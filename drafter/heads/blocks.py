@@ -13,11 +13,12 @@ from torch import Tensor
 from drafter.config import DrafterConfig
 from drafter.guesses import Guess
 from drafter.heads.block import BlockHead
-from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.loading import describe_head, load
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from engine.device import Device
 from engine.pages import PagePool
 from protocol.tensor import Tensor as Sent
 
@@ -170,10 +171,15 @@ class BlockProposer:
         )
 
 
-def make_block(config: DrafterConfig, choose: Choose) -> BlockProposer:
-    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
+def make_block(
+    config: DrafterConfig, choose: Choose, device: Device | None = None
+) -> BlockProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong.
+
+    `device` is the configured one, if nobody says.
+    """
     head, shared = describe_head(config)
-    loaded = load(config, head)
-    with weights(config, head) as opened:
+    loaded = load(config, head, device)
+    with loaded.weights() as opened:
         block = BlockHead(opened, shared, projected=loaded.projected)
     return BlockProposer(block, loaded.memory, loaded.needs, choose, samples=config.samples)

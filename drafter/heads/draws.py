@@ -1,4 +1,4 @@
-"""Guesses from logits that are on a device: what `drafter.proposers.guessing` does on a CPU, and the host waits for nothing.
+"""Guesses from logits that are on a device, where the host waits for nothing; see `drafter.proposers.guessing`.
 
 Shapes: N places where a token is guessed, U vocabulary of the head, K tokens of a slice.
 """
@@ -68,7 +68,8 @@ def draw(
     device: Device,
     logits_NU: Tensor,
     asked: Asked,
-    ids_U: Tensor | None,
+    *,
+    ids_U: Tensor | None = None,
     on: Mapping[str, Tensor] | None = None,
     summary: "Summary | None" = None,
 ) -> Drawn:
@@ -95,7 +96,7 @@ def draw(
     return _sliced(token_N, ids_NK, values_NK, asked.sizes, ids_U)
 
 
-def plain(token_N: Tensor, chance_N: Tensor, ids_U: Tensor | None) -> Drawn:
+def plain(token_N: Tensor, chance_N: Tensor, ids_U: Tensor | None = None) -> Drawn:
     """Guesses that are functions of text and seed."""
     token_N = token_N if ids_U is None else ids_U[token_N]
 

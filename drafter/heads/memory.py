@@ -92,6 +92,7 @@ class Memory:
         config: EngineConfig,
         width: int,
         rows_dtype: str,
+        *,
         device: Device = CPU,
         attention: Backend | None = None,
     ) -> None:
@@ -100,14 +101,14 @@ class Memory:
         self.pool = PagePool(config.pages, config.page_size)
         self._width = width
         self._rows_dtype = rows_dtype
-        self._dtype: torch.dtype = getattr(torch, config.dtype)
+        self.dtype: torch.dtype = getattr(torch, config.dtype)
         self._page_size = config.page_size
         pages = (config.pages, config.page_size, 2, shape.kv_heads, shape.head_dim)
         self.kv = tuple(
-            torch.zeros(pages, dtype=self._dtype, device=device.name) for _ in range(shape.layers)
+            torch.zeros(pages, dtype=self.dtype, device=device.name) for _ in range(shape.layers)
         )
         self._attention = attention or backend(config.attention, device.name)(shape, config)
-        cos_S1D, sin_S1D = tables(shape, config.max_context, self._dtype)
+        cos_S1D, sin_S1D = tables(shape, config.max_context, self.dtype)
         self._cos_S1D, self._sin_S1D = cos_S1D.to(device.name), sin_S1D.to(device.name)
         self.device = device
 
@@ -133,7 +134,7 @@ class Memory:
         sent = self.device.up({"rows": np.frombuffer(rows.data, np.uint8)})["rows"]
         rows_NF = sent.view(getattr(torch, rows.dtype)).view(rows.shape)
         context = self.contexts[mirror]
-        if not context.take(start, rows_NF.to(self._dtype)):
+        if not context.take(start, rows_NF.to(self.dtype)):
             self.pool.release(context.sequence)
 
     def reserve(self, context: Context, end: int) -> bool:

@@ -3,8 +3,7 @@
 Shapes: R mirrors, J slots that guess, H hidden, U vocabulary of the head, M rank of the bias.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -15,9 +14,6 @@ from drafter.heads.drawn import Drawn, read
 from drafter.heads.draws import Asked, draw, plain
 from drafter.heads.tails import length, text
 from drafter.mirror import Mirror
-
-if TYPE_CHECKING:
-    from engine.markov_triton import MarkovBias
 
 
 def at_once(
@@ -77,35 +73,53 @@ def _fused(
 ) -> list[Drawn]:
     """The same, with the bias by a kernel that never shows the host a token."""
     R, J, H = x_RJH.shape
-    assert head.markov is not None
-    assert head.fused is not None
     x_JRH = x_RJH.transpose(0, 1).contiguous()
     base_JRU = head.vocabulary.logits(x_JRH.view(J * R, H)).view(J, R, -1)
     unbiased_JR = None
     if samples and head.confidence is None:
         unbiased_JR = (base_JRU.amax(dim=-1) - base_JRU.logsumexp(dim=-1)).exp()
     asked = [Asked.of(_places(mirrors, slot), samples=samples) for slot in range(J)]
-    arrays = {
-        f"{slot} {name}": array
-        for slot, each in enumerate(asked)
-        for name, array in each.arrays.items()
+    arrays = [each.arrays for each in asked]
+    named = {
+        f"{slot} {name}": array for slot, each in enumerate(arrays) for name, array in each.items()
     }
-    on = head.device.up(arrays | {"before": _anchors(mirrors)})
-    narrow = _Narrow(head.markov, x_JRH)
-    before_R = on["before"]
+    on = head.device.up(named | {"before": _anchors(mirrors)})
     if all(each.greedy for each in asked):
-        own = None if head.markov.kind == "vanilla" else narrow
-        chosen = zip(*head.fused.likeliest(base_JRU, before_R, own), strict=True)
-        slots = [plain(token_R, chance_R, None) for token_R, chance_R in chosen]
+        slots = _likeliest(head, x_JRH, base_JRU, on["before"])
     else:
-        slots = []
-        for slot, each in enumerate(asked):
-            here = {name: on[f"{slot} {name}"] for name in each.arrays}
-            last_R = slots[-1].token_N if slots else before_R
-            logits_RU = base_JRU[slot]
-            summary = head.fused.add(logits_RU, narrow(slot, last_R), here["heat"])
-            slots.append(draw(head.device, logits_RU, each, head.vocabulary.ids_U, here, summary))
-    return list(_sure(head, slots, before_R, x_JRH, unbiased_JR))
+        ons = [{name: on[f"{slot} {name}"] for name in arrays[slot]} for slot in range(J)]
+        slots = _drawn(head, x_JRH, base_JRU, on["before"], list(zip(asked, ons, strict=True)))
+    return list(_sure(head, slots, on["before"], x_JRH, unbiased_JR))
+
+
+def _likeliest(head: BlockHead, x_JRH: Tensor, base_JRU: Tensor, before_R: Tensor) -> list[Drawn]:
+    """Without a draw: nothing but the kernel, if the bias is of the token before alone."""
+    assert head.markov is not None
+    assert head.fused is not None
+    own = None if head.markov.kind == "vanilla" else _Narrow(head.markov, x_JRH)
+    token_JR, chance_JR = head.fused.likeliest(base_JRU, before_R, own)
+    return [plain(token_R, chance_R) for token_R, chance_R in zip(token_JR, chance_JR, strict=True)]
+
+
+def _drawn(
+    head: BlockHead,
+    x_JRH: Tensor,
+    base_JRU: Tensor,
+    before_R: Tensor,
+    slots: Sequence[tuple[Asked, Mapping[str, Tensor]]],
+) -> list[Drawn]:
+    """Each slot's logits biased, and drawn from."""
+    assert head.markov is not None
+    assert head.fused is not None
+    narrow = _Narrow(head.markov, x_JRH)
+    ids_U, made = head.vocabulary.ids_U, []
+    for slot, (asked, on) in enumerate(slots):
+        logits_RU = base_JRU[slot]
+        summary = head.fused.add(logits_RU, narrow(slot, before_R), on["heat"])
+        each = draw(head.device, logits_RU, asked, ids_U=ids_U, on=on, summary=summary)
+        before_R = each.token_N
+        made.append(each)
+    return made
 
 
 def _sure(

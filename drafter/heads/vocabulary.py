@@ -56,7 +56,7 @@ class Vocabulary:
         """A guess for each place, of the target's vocabulary (see `drafter.guesses`); the maps ascend."""
         if self.device.kernels:
             asked = draws.Asked.of(places, samples=samples)
-            return draws.draw(self.device, logits_NU, asked, self.ids_U)
+            return draws.draw(self.device, logits_NU, asked, ids_U=self.ids_U)
         params = [SamplingParams.of(place.mirror.sampling) for place in places]
         made = guess(logits_NU, places, params, samples=samples)
         known = made if self._ids_U is None else [_said(each, self._ids_U) for each in made]

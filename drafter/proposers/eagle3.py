@@ -18,11 +18,12 @@ from drafter.config import DrafterConfig
 from drafter.guesses import Guess, Place
 from drafter.heads.chain import ChainHead
 from drafter.heads.drawn import Drawn, read
-from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.loading import describe_head, load
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from engine.device import Device
 from engine.pages import PagePool
 from protocol.tensor import Tensor as Sent
 
@@ -220,11 +221,14 @@ class ChainProposer:
                 work.chain.guesses.append(guess)
 
 
-def make(config: DrafterConfig) -> ChainProposer:
-    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
+def make(config: DrafterConfig, device: Device | None = None) -> ChainProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong.
+
+    `device` is the configured one, if nobody says.
+    """
     head, shared = describe_head(config)
-    loaded = load(config, head)
-    with weights(config, head) as opened:
+    loaded = load(config, head, device)
+    with loaded.weights() as opened:
         chain = ChainHead(opened, shared, projected=loaded.projected)
     return ChainProposer(
         chain,

@@ -3,13 +3,13 @@
 Slots come one after the other: the token of one is what the bias of the next is made of, and it is known when the whole
 vocabulary was seen. So every slot needs a word from all programs. One program for each mirror would need none from
 others, but would read the output side of the bias (U x M numbers: 78 MB for 152k tokens and rank 256) through one
-multiprocessor, slot after slot and mirror after mirror. Programs that wait for each other within one launch must all be
-resident, which is the scheduler's to grant, not the kernel's to know, and Triton's interpreter, which runs them in turn,
-would wait forever. So the end of a launch is what they wait for: **one launch a slot**, in which each program takes a
-chunk of the vocabulary for up to 64 mirrors together, and reads its part of the matrix once. What a chunk found goes into
-one number for each mirror by an atomic maximum, whose order does not matter; the next launch takes its tokens from
-there, so nothing else runs in between and the host need not know them. Where tokens are drawn, `engine.kernels.sampling`
-runs in between, over what is noted here of every chunk.
+multiprocessor, slot after slot and mirror after mirror. Programs that wait for each other within one launch must all
+be resident, which is the scheduler's to grant, not the kernel's to know; and under Triton's interpreter, which runs one
+after the other, they would wait forever. So the end of a launch is what they wait for: **one launch a slot**, in which
+each program takes a chunk of the vocabulary for up to 64 mirrors together, and reads its part of the matrix once. What
+a chunk found goes into one number for each mirror by an atomic maximum, whose order does not matter; the next launch
+takes its tokens from there, so nothing else runs in between and the host need not know them. Where tokens are drawn,
+`engine.kernels.sampling` runs in between, over what is noted here of every chunk.
 
 Names: r mirrors of a tile, m numbers of the bias's narrow side, n tokens of a step.
 """
