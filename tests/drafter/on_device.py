@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import torch
+import numpy as np
 
 from drafter.config import DrafterConfig, HiddenConfig
 from drafter.heads.blocks import BlockProposer, make_block
@@ -93,10 +93,10 @@ def tell(proposer: Proposer, mirrors: Sequence[Mirror], width: int, dtype: str =
     for mirror in mirrors:
         proposer.open(mirror)
         count = len(mirror.prompt) + mirror.base - 1
-        source = torch.Generator().manual_seed(mirror.request)
-        rows = torch.randn(count, width, generator=source).to(getattr(torch, dtype))
-        sent = rows.view(torch.uint8).numpy().tobytes()
-        proposer.hidden(mirror, 0, Sent(dtype, (count, width), sent))
+        rows = np.random.default_rng(mirror.request).normal(size=(count, width)).astype(np.float32)
+        if dtype == "bfloat16":
+            rows = (rows.view(np.uint32) >> 16).astype(np.uint16)
+        proposer.hidden(mirror, 0, Sent(dtype, (count, width), rows.tobytes()))
 
 
 def drafted(proposer: Proposer, mirrors: Sequence[Mirror], want: int) -> list[Proposal]:
