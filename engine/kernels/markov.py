@@ -87,7 +87,6 @@ def markov(
         if not KEYS:
             tl.store(at_rn, x_rn, mask=there_rn)
         x_rn = tl.where((x_rn != x_rn) | (there_n[None, :] == 0), NEVER, x_rn)
-        x_rn = tl.where(x_rn == 0.0, 0.0, x_rn)  # there is a zero below zero
         here_r = tl.max(x_rn, 1)
         lowest_r = tl.min(tl.where(x_rn == here_r[:, None], n[None, :], LAST), 1)
         best_r = tl.where(here_r > top_r, lowest_r, best_r)
