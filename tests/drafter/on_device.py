@@ -66,7 +66,7 @@ SLICES: Final = {"drawn with laws": (8, 6, 8, 0)}
 """Tokens that a guess may be drawn from, of each request."""
 
 
-def made(kind: Kind, folder: Path, target: Path, device: Device, **more: Any) -> Proposer:  # noqa: ANN401
+def made(kind: Kind, folder: Path, target: Path, device: Device, **more: Any) -> Proposer:
     """The proposer of a method, on this device whatever the configuration says."""
     config = DrafterConfig(
         method=kind.method, model=folder, target=target,

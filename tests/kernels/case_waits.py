@@ -32,7 +32,8 @@ from engine.device import Device
 from engine.markov_triton import Narrow
 from protocol.messages import Sampling
 from tests import heads
-from tests.drafter.on_device import KINDS, Kind as HeadKind, WISHES, Proposer, mirrors_of, tell
+from tests.drafter.on_device import KINDS, WISHES, Proposer, mirrors_of, tell
+from tests.drafter.on_device import Kind as HeadKind
 
 _setup_privateuseone_for_python_backend("far")
 FAR: Final = "far:0"
@@ -49,9 +50,7 @@ class Far(Device):
 
     def up(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Tensor]:
         return {
-            name: torch.empty(
-                array.shape, dtype=getattr(torch, str(array.dtype)), device=self.name
-            )
+            name: torch.empty(array.shape, dtype=getattr(torch, str(array.dtype)), device=self.name)
             for name, array in arrays.items()
         }
 
@@ -59,9 +58,7 @@ class Far(Device):
         assert all(str(each.device) == self.name for each in tensors)
         self.waits.append(len(tensors))
         kinds = (str(each.dtype).removeprefix("torch.") for each in tensors)
-        return [
-            np.ones(tuple(each.shape), kind) for each, kind in zip(tensors, kinds, strict=True)
-        ]
+        return [np.ones(tuple(each.shape), kind) for each, kind in zip(tensors, kinds, strict=True)]
 
 
 class FarWeights(HeadWeights):
