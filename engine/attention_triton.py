@@ -19,6 +19,7 @@ from engine.kernels import check, interpreted
 from engine.kernels.attention import merge, ragged, turn_and_store
 from engine.models.config import ModelConfig
 from engine.ragged import LONGEST_TREE, SPLIT, Room, Shape, deal, room_of
+from engine.upload import upload
 
 LANES: Final = 16
 """Programs that share the splits of a row: a longer row has each of them take several, one after the other."""
@@ -63,8 +64,11 @@ class TritonAttention:
         shape = self.shape(max(len(row.tokens) for row in rows))
         room = room_of(rows, shape.tile, self.heads.page)
         dealt = deal(rows, room, self.heads.page, causal=causal)
-        numbers = torch.from_numpy(dealt.numbers).to(self.device)
-        seen_T = None if dealt.seen_T is None else torch.from_numpy(dealt.seen_T).to(self.device)
+        arrays = {"numbers": dealt.numbers} | (
+            {} if dealt.seen_T is None else {"seen": dealt.seen_T}
+        )
+        on = upload(arrays, self.device)
+        numbers, seen_T = on["numbers"], on.get("seen")
         deepest = max((max(map(int.bit_count, row.seen)) for row in rows if row.seen), default=0)
         return self.over(shape, room, dealt.splits, numbers, seen_T=seen_T, deepest=deepest)
 

@@ -52,5 +52,14 @@ def present(device: str) -> None:
         raise EngineError(f"device {device} is not there: {_found(torch.cuda.device_count())}")
 
 
+def claim(device: str, share: float) -> None:
+    """Of a GPU's memory this process takes at most so much; an EngineError where there is no such device."""
+    import torch  # noqa: PLC0415
+
+    present(device)
+    if device != "cpu":
+        torch.cuda.set_per_process_memory_fraction(share, device)
+
+
 def _found(count: int) -> str:
     return f"there are {count} CUDA devices" if count != 1 else "there is one CUDA device"

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
+import numpy as np
+
 from engine.errors import EngineError
 
 COLDEST: Final = 1e-6  # colder ones are taken as this: logits divided by less leave float32
+FLOOR_DEPTH: Final = 0x42A00000
+"""The depth (see `engine.kernels.sampling`) of what has no weight: of -80."""
 
 
 class Wish(Protocol):
@@ -69,3 +73,11 @@ class SamplingParams:
     def filters(self) -> bool:
         """Whether some tokens may be excluded."""
         return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
+
+
+def depth(min_p: float) -> int:
+    """Below which no token is kept, for its share of the likeliest token's probability."""
+    if min_p <= 0:
+        return FLOOR_DEPTH
+    bits = int(np.array(np.log(min_p), np.float32).view(np.int32)) & 0x7FFFFFFF
+    return min(bits, FLOOR_DEPTH)

@@ -1,9 +1,9 @@
-"""Many small arrays to a device in one copy.
+"""Many small arrays to a device in one copy, and back in one.
 
 Shapes: B bytes of all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +35,22 @@ def upload(arrays: Mapping[str, npt.NDArray[Any]], device: str) -> dict[str, Ten
     }
 
 
+def download(tensors: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
+    """The same tensors of one device as arrays; the host waits once, for all of them."""
+    if not tensors:
+        return []
+    flat = [each.contiguous().view(-1).view(torch.uint8) for each in tensors]
+    parts = np.split(torch.cat(flat).cpu().numpy(), np.cumsum([len(each) for each in flat])[:-1])
+    return [
+        part.copy().view(_numbers(each.dtype)).reshape(tuple(each.shape))
+        for part, each in zip(parts, tensors, strict=True)
+    ]
+
+
 def _kind(array: npt.NDArray[Any]) -> torch.dtype:
     kind: torch.dtype = torch.from_numpy(np.zeros(1, array.dtype)).dtype
     return kind
+
+
+def _numbers(kind: torch.dtype) -> np.dtype[Any]:
+    return torch.empty(0, dtype=kind).numpy().dtype

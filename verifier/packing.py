@@ -7,19 +7,18 @@ L tokens of all lists, M masks of W words, B bans.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.adjust import Adjustments
+from engine.params import depth
 from verifier.matcher import Masks
 from verifier.step import Work
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-FLOOR_DEPTH: Final = 0x42A00000
-"""The depth (see `engine.kernels.sampling`) of what has no weight: of -80."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ def rows(windows: Sequence[Asked]) -> Arrays:
     """How each row is drawn from, and the names of its draws."""
     counts = [each.work.draws for each in windows]
     own = [each.work.sampling for each in windows]
-    floor = [_depth(each.min_p) for each in own]
+    floor = [depth(each.min_p) for each in own]
     filtered = [
         each.temperature > 0 and (each.top_k > 0 or each.top_p < 1 or each.min_p > 0)
         for each in own
@@ -58,14 +57,6 @@ def rows(windows: Sequence[Asked]) -> Arrays:
     )
     made["filtered"] = np.flatnonzero(made["filtered"]).astype(np.int32)
     return made
-
-
-def _depth(min_p: float) -> int:
-    """Below which no token is kept, for its share of the likeliest token's probability."""
-    if min_p <= 0:
-        return FLOOR_DEPTH
-    bits = int(np.array(np.log(min_p), np.float32).view(np.int32)) & 0x7FFFFFFF
-    return min(bits, FLOOR_DEPTH)
 
 
 def begins(windows: Sequence[Asked]) -> list[int]:

@@ -5,6 +5,7 @@ travelled, H hidden, L layers, K key heads, D head size, U vocabulary of the hea
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from drafter.heads.weights import HeadWeights, projection
 from engine.linear import products
 from engine.rotary import rotate_
 
+if TYPE_CHECKING:
+    from engine.markov_triton import MarkovBias
+
 
 class BlockHead:
     """With `projected` rows, the verifier has applied `fc` and its norm already."""
@@ -23,14 +27,18 @@ class BlockHead:
     def __init__(self, weights: HeadWeights, target: Shared | None, *, projected: bool) -> None:
         self.head = weights.head
         self.vocabulary = Vocabulary(weights, target)
+        self.device = weights.device
         self.markov = Markov(weights) if weights.head.rank else None
+        self.fused = _fused(weights, self.markov, self.vocabulary.ids_U)
         self.confidence = Confidence(weights) if weights.head.confidence else None
         self._layers = [Layer(weights, index) for index in range(self.head.shape.layers)]
         self._norm_H = weights.read("norm.weight")
         self._shape = self.head.shape
-        self._project = None if projected else projection(self.head, weights.dtype)
+        self._project = (
+            None if projected else projection(self.head, weights.dtype, weights.device.name)
+        )
         biases = [layer.kv_bias for layer in self._layers if layer.kv_bias is not None]
-        self._context = products(weights.dtype).plain(
+        self._context = products(weights.dtype, weights.device.name).plain(
             torch.cat([layer.kv_weight for layer in self._layers]),
             torch.cat(biases) if biases else None,
         )
@@ -66,36 +74,53 @@ class Markov:
 
     def __init__(self, weights: HeadWeights) -> None:
         at = "markov_head."
-        self._kind = weights.head.markov
-        self._from_VM = weights.read(f"{at}markov_w1.weight")
-        self._to_UM = weights.read(f"{at}markov_w2.weight")
-        name = {"gated": f"{at}gate_proj", "rnn": f"{at}joint_proj"}.get(self._kind, "")
+        self.kind = weights.head.markov
+        self.from_VM = weights.read(f"{at}markov_w1.weight")
+        self.to_UM = weights.read(f"{at}markov_w2.weight")
+        name = {"gated": f"{at}gate_proj", "rnn": f"{at}joint_proj"}.get(self.kind, "")
         self._weight = weights.get(f"{name}.weight")
         self._bias = weights.get(f"{name}.bias")
 
     def before(self, ids_R: Tensor) -> Tensor:
         """What stands for the token before a slot, [R, M]."""
-        return embedding(ids_R, self._from_VM)
+        return embedding(ids_R, self.from_VM)
 
     def start(self, blocks: int) -> Tensor:
         """The memory before the first slot, [R, M]."""
-        return self._from_VM.new_zeros(blocks, self._from_VM.shape[1])
+        return self.from_VM.new_zeros(blocks, self.from_VM.shape[1])
 
     def step(self, before_RM: Tensor, x_RH: Tensor, memory_RM: Tensor) -> tuple[Tensor, Tensor]:
         """The bias [R, U] of one slot with final states `x_RH`, and the memory after it."""
+        z_RM, memory_RM = self.narrow(before_RM, x_RH, memory_RM)
+        return linear(z_RM, self.to_UM).float(), memory_RM
+
+    def narrow(self, before_RM: Tensor, x_RH: Tensor, memory_RM: Tensor) -> tuple[Tensor, Tensor]:
+        """What the bias of one slot is made of, [R, M], and the memory after it."""
         z_RM = before_RM
-        if self._kind == "gated":
+        if self.kind == "gated":
             assert self._weight is not None
             joined = torch.cat((x_RH, before_RM), dim=-1)
             z_RM = torch.sigmoid(linear(joined, self._weight, self._bias)) * before_RM
-        elif self._kind == "rnn":
+        elif self.kind == "rnn":
             assert self._weight is not None
             joined = torch.cat((memory_RM, before_RM, x_RH), dim=-1)
             gate, new, out = linear(joined, self._weight, self._bias).chunk(3, dim=-1)
             gate_RM = torch.sigmoid(gate)
             memory_RM = gate_RM * memory_RM + (1.0 - gate_RM) * torch.tanh(new)
             z_RM = torch.tanh(out)
-        return linear(z_RM, self._to_UM).float(), memory_RM
+        return z_RM, memory_RM
+
+
+def _fused(
+    weights: HeadWeights, markov: Markov | None, ids_U: Tensor | None
+) -> "MarkovBias | None":
+    """The bias by a kernel, where kernels compute and it fits one."""
+    if markov is None or not weights.device.kernels:
+        return None
+    from engine.markov_triton import WIDEST, MarkovBias  # noqa: PLC0415  # triton, which CPUs do without
+
+    fits = markov.to_UM.shape[1] <= WIDEST
+    return MarkovBias(markov.from_VM, markov.to_UM, ids_U) if fits else None
 
 
 class Confidence:

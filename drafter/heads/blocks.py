@@ -1,6 +1,6 @@
 """What DFlash and DSpark have in common as proposers: the context is written as rows come, a block is one forward.
 
-Shapes: R mirrors, B slots of a block, J of them guesses, T = R * B, H hidden, U vocabulary of the head, M rank.
+Shapes: R mirrors, B slots of a block, J of them guesses, T = R * B, H hidden.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from drafter.config import DrafterConfig
-from drafter.guesses import Guess, Place
+from drafter.guesses import Guess
 from drafter.heads.block import BlockHead
-from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.loading import describe_head, load
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from engine.device import Device
 from engine.pages import PagePool
 from protocol.tensor import Tensor as Sent
 
@@ -26,7 +27,7 @@ WRITE_AT_ONCE: Final = 2048
 
 
 class Choose(Protocol):
-    """How guesses, J for each mirror, come of the final states of a block's guessing slots."""
+    """How guesses, J for each mirror, come of the final states of a block's guessing slots; the host waits once."""
 
     def __call__(
         self, head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
@@ -170,56 +171,15 @@ class BlockProposer:
         )
 
 
-def at_once(
-    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
-) -> list[list[Guess]]:
-    """Every slot for itself: no law depends on what another slot drew."""
-    R, J, H = x_RJH.shape
-    places = [Place(mirror, length(mirror) + slot) for mirror in mirrors for slot in range(J)]
-    logits_NU = head.vocabulary.logits(x_RJH.reshape(R * J, H))
-    guesses = head.vocabulary.guess(logits_NU, places, samples=samples)
-    return [guesses[row * J : (row + 1) * J] for row in range(R)]
+def make_block(
+    config: DrafterConfig, choose: Choose, device: Device | None = None
+) -> BlockProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong.
 
-
-def one_by_one(
-    head: BlockHead, x_RJH: Tensor, mirrors: Sequence[Mirror], *, samples: bool
-) -> list[list[Guess]]:
-    """Slot after slot, each with a bias from the token before it, for all mirrors at once.
-
-    The confidence of a drawn guess depends on the guesses before it at most: it is the confidence head's, or else how
-    likely the likeliest token was without the bias.
+    `device` is the configured one, if nobody says.
     """
-    R, J, H = x_RJH.shape
-    base_RJU = head.vocabulary.logits(x_RJH.reshape(R * J, H)).view(R, J, -1)
-    before_R = torch.tensor([text(mirror, length(mirror) - 1)[0] for mirror in mirrors])
-    memory_RM = head.markov.start(R) if head.markov else None
-    blocks: list[list[Guess]] = [[] for _ in mirrors]
-    for slot in range(J):
-        x_RH, logits_RU, before_RM = x_RJH[:, slot], base_RJU[:, slot], None
-        if head.markov is not None and memory_RM is not None:
-            before_RM = head.markov.before(before_R)
-            bias_RU, memory_RM = head.markov.step(before_RM, x_RH, memory_RM)
-            logits_RU = logits_RU + bias_RU
-        places = [Place(mirror, length(mirror) + slot) for mirror in mirrors]
-        guesses = head.vocabulary.guess(logits_RU.contiguous(), places, samples=samples)
-        if head.confidence is not None:
-            chance_R = head.confidence(x_RH, before_RM, slot)
-        elif samples:
-            chance_R = base_RJU[:, slot].softmax(dim=-1).amax(dim=-1)
-        else:
-            chance_R = torch.tensor([each.confidence for each in guesses])
-        before_R = torch.tensor([each.token for each in guesses])
-        for block, each, chance in zip(
-            blocks, guesses, chance_R.clamp(max=1.0).tolist(), strict=True
-        ):
-            block.append(each._replace(confidence=chance))
-    return blocks
-
-
-def make_block(config: DrafterConfig, choose: Choose) -> BlockProposer:
-    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
     head, shared = describe_head(config)
-    loaded = load(config, head)
-    with weights(config, head) as opened:
+    loaded = load(config, head, device)
+    with loaded.weights() as opened:
         block = BlockHead(opened, shared, projected=loaded.projected)
     return BlockProposer(block, loaded.memory, loaded.needs, choose, samples=config.samples)

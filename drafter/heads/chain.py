@@ -26,11 +26,15 @@ class ChainHead:
         self._eps = self.head.shape.eps
         self._norm_H = weights.get("norm.weight")
         self._state_norm_H = weights.get("layers.0.hidden_norm.weight")
-        self._project = None if projected else projection(self.head, weights.dtype)
+        self._project = (
+            None if projected else projection(self.head, weights.dtype, weights.device.name)
+        )
         self._join = (
             None
             if self._third
-            else products(weights.dtype).plain(weights.read("fc.weight"), weights.get("fc.bias"))
+            else products(weights.dtype, weights.device.name).plain(
+                weights.read("fc.weight"), weights.get("fc.bias")
+            )
         )
 
     def states(self, rows_NF: Tensor) -> Tensor:

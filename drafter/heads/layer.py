@@ -17,12 +17,13 @@ from engine.linear import Linear, products
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the tokens of a forward stand: their angles, their slots, and how they see each other."""
+    """Where the tokens of a forward stand: their angles, their slots, how they see each other; which draw."""
 
     cos_T1D: Tensor
     sin_T1D: Tensor
     slots_T: Tensor
     attend: Attend
+    wanted_N: Tensor
 
 
 class Layer:
@@ -31,7 +32,7 @@ class Layer:
     def __init__(self, weights: HeadWeights, index: int) -> None:
         self._shape = weights.head.shape
         at = f"layers.{index}."
-        make = products(weights.dtype)
+        make = products(weights.dtype, weights.device.name)
         kinds = [f"{at}self_attn.{each}_proj" for each in "qkv"]
         qkv = [weights.read(f"{kind}.weight") for kind in kinds]
         biases = [weights.read(f"{kind}.bias") for kind in kinds] if self._shape.qkv_bias else []

@@ -12,7 +12,9 @@ from drafter.heads.vocabulary import Shared
 from drafter.heads.weights import HeadWeights, projection, shared
 from engine.config import EngineConfig
 from engine.constants import target_weights
+from engine.device import Device
 from engine.features import describe, made_by
+from engine.memory import claim
 from engine.runner import pages_for
 
 PAGE: Final = 16
@@ -20,12 +22,17 @@ PAGE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a proposer is made of; the weights are closed again."""
+    """What a proposer is made of, but for the weights."""
 
     head: Head
     memory: Memory
     needs: tuple[str, ...]
     projected: bool
+    device: Device
+
+    def weights(self) -> HeadWeights:
+        """Of the head, to be closed again."""
+        return HeadWeights(self.head, self.memory.dtype, self.device)
 
 
 def describe_head(config: DrafterConfig) -> tuple[Head, Shared]:
@@ -38,9 +45,10 @@ def describe_head(config: DrafterConfig) -> tuple[Head, Shared]:
     return head, shared(config.target, tied=target.tied)
 
 
-def load(config: DrafterConfig, head: Head) -> Loaded:
-    """Memory for a head, and what it needs of a verifier."""
+def load(config: DrafterConfig, head: Head, device: Device | None = None) -> Loaded:
+    """Memory for a head, and what it needs of a verifier; `device` is the configured one, if nobody says."""
     torch.set_num_threads(config.threads)
+    claim(config.device, config.gpu_share)
     projected = config.hidden.projected and head.kind != "eagle"
     dtype = config.dtype
     applied = projection(head, getattr(torch, dtype)) if projected else None
@@ -49,17 +57,16 @@ def load(config: DrafterConfig, head: Head) -> Loaded:
     limits = (config.context, *head.shape.windows, head.target.positions or head.model.positions)
     longest = min(each for each in limits if each) + max(1, head.block)
     pages = pages_for(config.kv_bytes, head.model, PAGE, dtype)
-    memory = Memory(
-        head.model,
-        EngineConfig(pages=pages, max_context=longest, dtype=dtype, page_size=PAGE),
-        width,
-        dtype,
+    device = device or Device.of(config.device)
+    engine = EngineConfig(
+        pages=pages,
+        max_context=longest,
+        dtype=dtype,
+        device=device.name,
+        page_size=PAGE,
+        attention=device.attention,
     )
+    memory = Memory(head.model, engine, width, dtype, device=device)
     assert config.target is not None
     target = made_by(target_weights(config.target))
-    return Loaded(head, memory, (needs, target), projected)
-
-
-def weights(config: DrafterConfig, head: Head) -> HeadWeights:
-    """To be closed again."""
-    return HeadWeights(head, getattr(torch, config.dtype))
+    return Loaded(head, memory, (needs, target), projected, device)

@@ -9,15 +9,17 @@ Shapes: T tokens of all rows, F width of a row that travelled, P pages, S positi
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from drafter.heads.layer import Place
 from drafter.heads.tails import length, text
 from drafter.mirror import Mirror
-from engine.attention import backend
-from engine.batch import Row, flatten
+from engine.attention import Backend, backend
+from engine.batch import Row, numbers
 from engine.config import EngineConfig
+from engine.device import CPU, Device
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
 from engine.rotary import tables
@@ -73,30 +75,42 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Tokens of one mirror at positions `start`..., for one forward."""
+    """Tokens of one mirror at positions `start`..., for one forward; where it `draws`, the last of them is wanted."""
 
     context: Context
     tokens: Sequence[int]
     start: int
+    draws: bool = False
 
 
 class Memory:
-    """The pages of all mirrors. `needs` is the text of the rows that it takes, `width` and `dtype` their form."""
+    """The pages of all mirrors, on a device; `width` and `rows_dtype` are the form of the rows that it takes."""
 
     def __init__(
-        self, shape: ModelConfig, config: EngineConfig, width: int, rows_dtype: str
+        self,
+        shape: ModelConfig,
+        config: EngineConfig,
+        width: int,
+        rows_dtype: str,
+        *,
+        device: Device = CPU,
+        attention: Backend | None = None,
     ) -> None:
         self.context = config.max_context
         self.contexts: dict[Mirror, Context] = {}
         self.pool = PagePool(config.pages, config.page_size)
         self._width = width
         self._rows_dtype = rows_dtype
-        self._dtype: torch.dtype = getattr(torch, config.dtype)
+        self.dtype: torch.dtype = getattr(torch, config.dtype)
         self._page_size = config.page_size
         pages = (config.pages, config.page_size, 2, shape.kv_heads, shape.head_dim)
-        self.kv = tuple(torch.zeros(pages, dtype=self._dtype) for _ in range(shape.layers))
-        self._attention = backend(config.attention)(shape, config)
-        self._cos_S1D, self._sin_S1D = tables(shape, config.max_context, self._dtype)
+        self.kv = tuple(
+            torch.zeros(pages, dtype=self.dtype, device=device.name) for _ in range(shape.layers)
+        )
+        self._attention = attention or backend(config.attention, device.name)(shape, config)
+        cos_S1D, sin_S1D = tables(shape, config.max_context, self.dtype)
+        self._cos_S1D, self._sin_S1D = cos_S1D.to(device.name), sin_S1D.to(device.name)
+        self.device = device
 
     # --- mirrors ------------------------------------------------------------------------------------
 
@@ -117,9 +131,10 @@ class Memory:
             raise PeerError(f"hidden rows are {rows.dtype}{list(rows.shape)}, not {wanted}")
         if end > length(mirror):
             raise PeerError(f"hidden rows end at {end}, the text at {length(mirror)}")
-        rows_NF = torch.frombuffer(bytearray(rows.data), dtype=getattr(torch, rows.dtype))
+        sent = self.device.up({"rows": np.frombuffer(rows.data, np.uint8)})["rows"]
+        rows_NF = sent.view(getattr(torch, rows.dtype)).view(rows.shape)
         context = self.contexts[mirror]
-        if not context.take(start, rows_NF.view(rows.shape).to(self._dtype)):
+        if not context.take(start, rows_NF.to(self.dtype)):
             self.pool.release(context.sequence)
 
     def reserve(self, context: Context, end: int) -> bool:
@@ -160,19 +175,26 @@ class Memory:
     def place(self, spans: Sequence[Span], *, causal: bool = True) -> tuple[Tensor, Place]:
         """Ids and places of all tokens of these spans."""
         rows = [
-            Row(span.tokens, span.start - span.context.origin, span.context.sequence.pages, 0)
+            Row(
+                span.tokens,
+                span.start - span.context.origin,
+                span.context.sequence.pages,
+                int(span.draws),
+            )
             for span in spans
         ]
-        batch = flatten(rows, self._page_size)
-        positions_T = batch.positions_T
-        if any(span.context.origin for span in spans):
-            origins = torch.tensor([span.context.origin for span in spans])
-            counts = torch.tensor([len(span.tokens) for span in spans])
-            positions_T = positions_T + origins.repeat_interleave(counts)
-        place = Place(
-            self._cos_S1D.index_select(0, positions_T),
-            self._sin_S1D.index_select(0, positions_T),
-            batch.slots_T,
-            self._attention.prepare(rows, causal=causal),
+        ids, positions, slots, wanted = (
+            np.array(each, np.int64) for each in numbers(rows, self._page_size)
         )
-        return batch.ids_T, place
+        positions += np.repeat(
+            [span.context.origin for span in spans], [len(span.tokens) for span in spans]
+        )
+        on = self.device.up({"ids": ids, "positions": positions, "slots": slots, "wanted": wanted})
+        place = Place(
+            self._cos_S1D.index_select(0, on["positions"]),
+            self._sin_S1D.index_select(0, on["positions"]),
+            on["slots"],
+            self._attention.prepare(rows, causal=causal),
+            on["wanted"],
+        )
+        return on["ids"], place

@@ -6,11 +6,14 @@ Shapes: T tokens, N places where a token is guessed, H hidden, V vocabulary of t
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
 from drafter.checkpoints import CheckpointError
 from drafter.guesses import Guess, Place
+from drafter.heads import draws
+from drafter.heads.drawn import Drawn
 from drafter.heads.weights import HeadWeights
 from drafter.proposers.guessing import guess
 from engine.linear import products
@@ -28,15 +31,17 @@ class Vocabulary:
         own = weights.get("embed_tokens.weight")
         if own is None and target is None:
             raise CheckpointError(f"{weights.head.folder} has no embedding: `target` must be known")
-        self.embedding_VH = target[0].to(weights.dtype) if own is None and target else own
+        self.embedding_VH = weights.place(target[0]) if own is None and target else own
         head = weights.get("lm_head.weight")
         if head is None and target is None:
             raise CheckpointError(f"{weights.head.folder} has no lm_head: `target` must be known")
-        head_UH = target[1].to(weights.dtype) if head is None and target else head
+        head_UH = weights.place(target[1]) if head is None and target else head
         assert head_UH is not None
-        self._head = products(weights.dtype).plain(head_UH, None)
+        self._head = products(weights.dtype, weights.device.name).plain(head_UH, None)
         ids_U = weights.ids()
+        self.device = weights.device
         self._ids_U = None if ids_U is None else ids_U.numpy().astype(np.int32)
+        self.ids_U = None if ids_U is None else ids_U.to(weights.device.name)
 
     def embed(self, ids_T: Tensor) -> Tensor:
         """Rows of the embedding."""
@@ -47,11 +52,15 @@ class Vocabulary:
         """Float32 logits [N, U]."""
         return self._head(x_NH).float()
 
-    def guess(self, logits_NU: Tensor, places: Sequence[Place], *, samples: bool) -> list[Guess]:
+    def draw(self, logits_NU: Tensor, places: Sequence[Place], *, samples: bool) -> Drawn:
         """A guess for each place, of the target's vocabulary (see `drafter.guesses`); the maps ascend."""
+        if self.device.kernels:
+            asked = draws.Asked.of(places, samples=samples)
+            return draws.draw(self.device, logits_NU, asked, ids_U=self.ids_U)
         params = [SamplingParams.of(place.mirror.sampling) for place in places]
         made = guess(logits_NU, places, params, samples=samples)
-        return made if self._ids_U is None else [_said(each, self._ids_U) for each in made]
+        known = made if self._ids_U is None else [_said(each, self._ids_U) for each in made]
+        return Drawn(torch.tensor([each.token for each in known]), (), lambda _: known)
 
 
 def _said(made: Guess, ids_U: Ids) -> Guess:

@@ -9,15 +9,17 @@ from safetensors import safe_open
 from torch import Tensor
 
 from drafter.checkpoints import CheckpointError, Head, places
+from engine.device import CPU, Device
 from engine.features import Projection, tensor
 
 
 class HeadWeights:
-    """An open checkpoint, by the names that are the same in all dialects. Tensors come in one dtype."""
+    """An open checkpoint, by the names that are the same in all dialects. Tensors come in one dtype, on one device."""
 
-    def __init__(self, head: Head, dtype: torch.dtype) -> None:
+    def __init__(self, head: Head, dtype: torch.dtype, device: Device = CPU) -> None:
         self.head = head
         self.dtype = dtype
+        self.device = device
         self._files: dict[str, Any] = {}
         with ExitStack() as stack:
             for path in sorted(head.folder.glob("*.safetensors")):
@@ -35,14 +37,18 @@ class HeadWeights:
         return name in self.head.names
 
     def raw(self, name: str) -> Tensor:
-        """As it is stored."""
+        """As it is stored, on the host."""
         place = self.head.names[name]
         found: Tensor = self._files[place].get_tensor(place)
         return found
 
     def read(self, name: str) -> Tensor:
-        """In the dtype of the head."""
-        return self.raw(name).to(self.dtype)
+        """In the dtype of the head, where it computes."""
+        return self.place(self.raw(name))
+
+    def place(self, stored: Tensor) -> Tensor:
+        """A tensor of this head, or one that it shares, as `read` returns them."""
+        return stored.to(self.device.name, self.dtype)
 
     def get(self, name: str) -> Tensor | None:
         return self.read(name) if name in self else None
@@ -63,10 +69,10 @@ class HeadWeights:
         return ids_V
 
 
-def projection(head: Head, dtype: torch.dtype) -> Projection | None:
-    """The same, read."""
+def projection(head: Head, dtype: torch.dtype, device: str = "cpu") -> Projection | None:
+    """What a head begins with, read; None where it begins otherwise."""
     where = places(head)
-    return Projection.read(where, dtype) if where is not None else None
+    return Projection.read(where, dtype, device) if where is not None else None
 
 
 def shared(target: Path, *, tied: bool) -> tuple[Tensor, Tensor]:

@@ -17,11 +17,13 @@ from torch import Tensor
 from drafter.config import DrafterConfig
 from drafter.guesses import Guess, Place
 from drafter.heads.chain import ChainHead
-from drafter.heads.loading import describe_head, load, weights
+from drafter.heads.drawn import Drawn, read
+from drafter.heads.loading import describe_head, load
 from drafter.heads.memory import Context, Memory, Span
 from drafter.heads.tails import length, renewed, text
 from drafter.mirror import Kept, Mirror
 from drafter.proposers import Proposal
+from engine.device import Device
 from engine.pages import PagePool
 from protocol.tensor import Tensor as Sent
 
@@ -31,10 +33,15 @@ READ_AT_ONCE: Final = 512
 
 @dataclass(slots=True)
 class _Chain:
-    """What was guessed since the newest commit; the next guess is made from the row `out` [1, H]."""
+    """What was guessed since the newest commit: `drawn` guesses, which are known when they were read.
+
+    The next one is made from the row `out` [1, H] and the last of them, `token` [1].
+    """
 
     guesses: list[Guess] = field(default_factory=list)
+    drawn: int = 0
     out: Tensor | None = None
+    token: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,14 @@ class _Work:
     chain: _Chain
     span: Span
     rows: int
-    draws: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """A guess for each of these, from one forward."""
+
+    works: Sequence[_Work]
+    drawn: Drawn
 
 
 class ChainProposer:
@@ -107,10 +121,12 @@ class ChainProposer:
     def propose(self, wants: Sequence[tuple[Mirror, int]]) -> list[Proposal]:
         """`pending` where rows are left to read, or tokens to draw."""
         goals = [len(mirror.line) - mirror.base + want for mirror, want in wants]
+        drawn: list[_Draw] = []
         while works := self._works(wants, goals):
-            self._forward(works)
+            drawn += self._forward(works)
             if self._overlap and not any(self._begun(work, goals[work.index]) for work in works):
                 break
+        self._read(drawn)
         pending = {work.index for work in self._works(wants, goals)}
         return [
             renewed(mirror, self._chains[mirror].guesses, pending=index in pending)
@@ -119,7 +135,7 @@ class ChainProposer:
 
     def _begun(self, work: _Work, goal: int) -> bool:
         """It has drawn something, but not what is told first."""
-        return 0 < len(work.chain.guesses) < min(self._first, goal)
+        return 0 < work.chain.drawn < min(self._first, goal)
 
     def _works(self, wants: Sequence[tuple[Mirror, int]], goals: Sequence[int]) -> list[_Work]:
         """What can be done now. Steps are short and go first into the room of a forward."""
@@ -141,36 +157,34 @@ class ChainProposer:
             start = context.true
             tokens = text(mirror, start + 1, start + 1 + rows)
             draws = start + rows == committed - 1
-        elif chain.out is not None and 0 < len(chain.guesses) < goal:
-            start, rows, draws = committed - 2 + len(chain.guesses), 0, True
-            tokens = [chain.guesses[-1].token]
+        elif 0 < chain.drawn < goal:
+            start, rows, draws = committed - 2 + chain.drawn, 0, True
+            tokens = [0]  # which is put there where it was drawn
         else:
             return None
         if start + len(tokens) > self.context or max(tokens) >= self._head.head.target.vocab:
             return None
         if not self._memory.reserve(context, start + len(tokens)):
             return None
-        span = Span(context, tokens, start)
-        return _Work(index, mirror, context, chain, span, rows, draws)
+        span = Span(context, tokens, start, draws)
+        return _Work(index, mirror, context, chain, span, rows)
 
     @torch.inference_mode()
-    def _forward(self, works: Sequence[_Work]) -> None:
-        """Rows first, in one piece; then the steps."""
+    def _forward(self, works: Sequence[_Work]) -> list[_Draw]:
+        """Rows first, in one piece; then the steps. What is drawn, if anything is, is not known yet."""
         works = sorted(works, key=lambda work: work.rows == 0)
         ids_T, place = self._memory.place([work.span for work in works])
+        own = [work.chain.token for work in works if not work.rows and work.chain.token is not None]
+        if own:
+            ids_T[len(ids_T) - len(own) :] = torch.cat(own)
         state_TH = torch.cat(list(self._states(works)))
         out_TH = self._head.forward(ids_T, state_TH, place, self._memory.kv)
-        drawing: list[_Work] = []
-        last: list[int] = []
-        end = 0
         for work in works:
-            end += len(work.span.tokens)
-            self._read(work)
-            if work.draws:
-                drawing.append(work)
-                last.append(end - 1)
-        if drawing:
-            self._draw(drawing, out_TH.index_select(0, torch.tensor(last)))
+            self._computed(work)
+        drawing = [work for work in works if work.span.draws]
+        if not drawing:
+            return []
+        return [_Draw(drawing, self._draw(drawing, out_TH.index_select(0, place.wanted_N)))]
 
     def _states(self, works: Sequence[_Work]) -> Iterator[Tensor]:
         """What each token is read beside: the target's states, or the head's own."""
@@ -181,32 +195,40 @@ class ChainProposer:
         if own:
             yield self._head.feed(torch.cat(own))
 
-    def _read(self, work: _Work) -> None:
+    def _computed(self, work: _Work) -> None:
         """Its KV is written; what was made of the target's rows alone may be shared."""
         context = work.context
         context.sequence.computed = work.span.start + len(work.span.tokens) - context.origin
         if work.rows:
             context.used(work.rows)
-            if work.draws:
+            if work.span.draws:
                 self._memory.publish(work.mirror, 1)
 
-    def _draw(self, works: Sequence[_Work], out_NH: Tensor) -> None:
-        places = [
-            Place(work.mirror, length(work.mirror) + len(work.chain.guesses)) for work in works
-        ]
-        guesses = self._head.vocabulary.guess(
-            self._head.logits(out_NH), places, samples=self._samples
-        )
-        for work, guess, out_1H in zip(works, guesses, torch.split(out_NH, 1), strict=True):
-            work.chain.guesses.append(guess)
-            work.chain.out = out_1H
+    def _draw(self, works: Sequence[_Work], out_NH: Tensor) -> Drawn:
+        places = [Place(work.mirror, length(work.mirror) + work.chain.drawn) for work in works]
+        drawn = self._head.vocabulary.draw(self._head.logits(out_NH), places, samples=self._samples)
+        outs, tokens = torch.split(out_NH, 1), torch.split(drawn.token_N, 1)
+        for work, out_1H, token_1 in zip(works, outs, tokens, strict=True):
+            work.chain.drawn += 1
+            work.chain.out, work.chain.token = out_1H, token_1
+        return drawn
+
+    def _read(self, drawn: Sequence[_Draw]) -> None:
+        """All guesses of a round, for which the host waits once."""
+        found = read(self._memory.device, [each.drawn for each in drawn])
+        for each, guesses in zip(drawn, found, strict=True):
+            for work, guess in zip(each.works, guesses, strict=True):
+                work.chain.guesses.append(guess)
 
 
-def make(config: DrafterConfig) -> ChainProposer:
-    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong."""
+def make(config: DrafterConfig, device: Device | None = None) -> ChainProposer:
+    """The head in the folder `model`, for the target in the folder `target`; a ValueError says what is wrong.
+
+    `device` is the configured one, if nobody says.
+    """
     head, shared = describe_head(config)
-    loaded = load(config, head)
-    with weights(config, head) as opened:
+    loaded = load(config, head, device)
+    with loaded.weights() as opened:
         chain = ChainHead(opened, shared, projected=loaded.projected)
     return ChainProposer(
         chain,

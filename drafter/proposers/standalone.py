@@ -21,7 +21,7 @@ from drafter.proposers.reading import FIRST, paced, share
 from drafter.proposers.wording import SameWording, Wording, wording_of
 from engine.buckets import buckets
 from engine.config import EngineConfig
-from engine.memory import present
+from engine.memory import claim
 from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.pages import OutOfPages, PagedSequence, PagePool
@@ -212,9 +212,7 @@ def make(config: DrafterConfig) -> StandaloneProposer:
         tokenizer=tokenizer_fingerprint(spoken) if known else "",
         vocabulary=model.vocab,
     )
-    if config.device != "cpu":
-        present(config.device)
-        torch.cuda.set_per_process_memory_fraction(config.gpu_share, config.device)
+    claim(config.device, config.gpu_share)
     loaded = Engine.load(config.model, engine)
     graphs = config.device != "cpu" and lean(model)
     forward = captured(loaded) if graphs else None

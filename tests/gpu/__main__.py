@@ -12,6 +12,7 @@ import triton
 
 from tests.gpu.clock import Table
 from tests.gpu.forwards import steps
+from tests.gpu.heads import FULL, SMALL, compare_heads
 from tests.gpu.kernels import REHEARSAL, Scale, fast, right
 
 
@@ -33,9 +34,12 @@ def main() -> int:
         from tests.kernels.case_graphs import Repeats  # noqa: PLC0415
 
         steps("tiny", "cpu", table, recorder=Repeats())
+        compare_heads(table, SMALL)
     else:
         steps("1B", "cuda", table)
         steps("8B", "cuda", table)
+        torch.cuda.empty_cache()
+        compare_heads(table, FULL)
     if not given.without_service:
         from tests.gpu.service import compare  # noqa: PLC0415  # packages that the rest does without
 

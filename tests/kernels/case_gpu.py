@@ -4,6 +4,7 @@ import pytest
 
 from tests.gpu.clock import Table
 from tests.gpu.forwards import steps
+from tests.gpu.heads import SMALL, compare_heads
 from tests.gpu.kernels import REHEARSAL, fast, right
 from tests.kernels.case_graphs import Repeats
 
@@ -25,6 +26,17 @@ def test_steps_of_a_model_with_random_weights() -> None:
     steps("tiny", "cpu", table, recorder=Repeats())
     assert not table.failed
     assert "tiny: graphs against none" in table.text()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_heads_are_compared_and_timed() -> None:
+    table = Table()
+    compare_heads(table, SMALL)
+    assert not table.failed
+    assert "head, dspark, rnn, guesses that differ" in table.text()
+    assert "bias, 2 x 3 slots, vocabulary 900, rank 16" in table.text()
+    assert "round of dspark, top-k 50, top-p 0.9, 2 requests" in table.text()
 
 
 @pytest.mark.full

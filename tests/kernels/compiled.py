@@ -17,8 +17,12 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from engine.attention_triton import LANES, stages
-from engine.kernels import attention, sampling, windows
+from engine.kernels import attention, markov, sampling, windows
+from engine.markov_triton import CHUNK as SLICE
+from engine.markov_triton import STEP as STRIDE
+from engine.markov_triton import warps
 from engine.ragged import SPLIT, Shape
+from engine.sampling_triton import REGISTERS as FILTERING
 from tests.generated import rewritten
 from verifier.judge_triton import CHUNK, EDITED, PIVOTS, REGISTERS, STEP
 
@@ -74,6 +78,7 @@ def variants() -> Iterator[Variant]:
         {"A": 32, "K": 8, "D": 128, "HEADS": 8, "HALF": 64},
     )  # fmt: skip
     yield from _sampling()
+    yield from _markov()
 
 
 def _ragged() -> Iterator[Variant]:
@@ -138,16 +143,21 @@ def _sampling() -> Iterator[Variant]:
             f"summarise{', masks' if masks else ''}", sampling.summarise,
             rows | {"masks": "*i32", "mask_row": "*i32"}, {"BLOCK": CHUNK, "MASKS": masks},
         )  # fmt: skip
-    yield Variant(
-        "filter_rows", sampling.filter_rows,
-        rows | {"rows": "*i32", "top_k": "*i32", "top_p": "*fp64", "floor_row": "*i32"},
-        held | {"STEP": STEP, "J": PIVOTS},
-    )  # fmt: skip
-    for draw in (False, True):
+    for text, chunks, registers in (
+        ("", held, None), (" behind markov", {"BLOCK": SLICE, "CHUNKS": 512}, FILTERING)
+    ):  # fmt: skip
         yield Variant(
-            f"finish_rows{', draws' if draw else ''}", sampling.finish_rows, rows,
-            held | {"DRAW": draw, "ROLE": 0},
+            f"filter_rows{text}", sampling.filter_rows,
+            rows | {"rows": "*i32", "top_k": "*i32", "top_p": "*fp64", "floor_row": "*i32"},
+            chunks | {"STEP": STEP, "J": PIVOTS}, registers=registers,
         )  # fmt: skip
+    for text, draw, chunks in (
+        ("", False, held), (", draws", True, held),
+        (", draws behind markov", True, {"BLOCK": SLICE, "CHUNKS": 512}),
+    ):  # fmt: skip
+        yield Variant(
+            f"finish_rows{text}", sampling.finish_rows, rows, chunks | {"DRAW": draw, "ROLE": 0}
+        )
     ints = ("windows", "window_row", "window_draws", "window_tested", "window_guess",
             "guess_token", "law_id", "kept_out", "token_out", "state_out")  # fmt: skip
     floats = dict.fromkeys(("guess_share", "law_share", "curve"), "*fp64")
@@ -160,6 +170,28 @@ def _sampling() -> Iterator[Variant]:
             | {"window_base": "*i64", "single": "fp32", "accumulated": "fp32"},
             held | {"RULE": number, "LAW": law, "ACCEPT": 1, "FINAL": 2},
             warps=8, registers=REGISTERS,
+        )  # fmt: skip
+
+
+def _markov() -> Iterator[Variant]:
+    pointers = {
+        "logits": "*fp32", "table": "*bf16", "to": "*bf16", "before": "*i64", "ids": "*i64",
+        "heat_row": "*fp32", "chunk_top": "*fp32", "chunk_best": "*i32", "chunk_sum": "*fp32",
+        "key": "*i64",
+    }  # fmt: skip
+    for text, mirrors, rank, keys in (
+        ("16 mirrors, rank 64", 16, 64, True),
+        ("16 mirrors, rank 256", 16, 256, True),
+        ("32 mirrors, rank 256", 32, 256, True),
+        ("64 mirrors, rank 256", 64, 256, True),
+        ("64 mirrors, rank 512", 64, 512, True),
+        ("64 mirrors, rank 256, kept logits", 64, 256, False),
+    ):
+        yield Variant(
+            f"markov, {text}", markov.markov, pointers,
+            {"R": mirrors, "M": rank, "WIDE": rank, "BLOCK": SLICE, "STEP": STRIDE, "GATHER": keys,
+             "PACKED": keys, "MAPPED": keys, "KEYS": keys, "PRECISION": "tf32", "WIDEN": False},
+            warps=warps(mirrors),
         )  # fmt: skip
 
 
