@@ -68,7 +68,7 @@ def vocabulary(source: Source, field: str = "draft_vocab_size", *sections: str) 
 def tables(source: Source, vocab: int, hidden: int) -> tuple[Shapes, Shapes]:
     """The maps and matrices between tokens and numbers: those that must be there, and those that may."""
     full = vocab == source.target.vocab
-    needed: Shapes = {} if full else {"d2t": (vocab,), "lm_head.weight": (vocab, hidden)}
+    needed: Shapes = {} if full else {"d2t": (vocab,)}
     optional: Shapes = {
         "t2d": (source.target.vocab,),
         "d2t": (vocab,),

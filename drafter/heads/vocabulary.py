@@ -25,7 +25,7 @@ Shared = tuple[Tensor, Tensor]
 
 
 class Vocabulary:
-    """The head's own matrices, or those of its target where it has none."""
+    """The head's own matrices, or those of its target where it has none: rows of the tokens that the head knows."""
 
     def __init__(self, weights: HeadWeights, target: Shared | None) -> None:
         own = weights.get("embed_tokens.weight")
@@ -35,10 +35,11 @@ class Vocabulary:
         head = weights.get("lm_head.weight")
         if head is None and target is None:
             raise CheckpointError(f"{weights.head.folder} has no lm_head: `target` must be known")
-        head_UH = weights.place(target[1]) if head is None and target else head
-        assert head_UH is not None
-        self._head = products(weights.dtype, weights.device.name).plain(head_UH, None)
         ids_U = weights.ids()
+        if head is None and target is not None:
+            head = weights.place(target[1] if ids_U is None else target[1][ids_U])
+        assert head is not None
+        self._head = products(weights.dtype, weights.device.name).plain(head, None)
         self.device = weights.device
         self._ids_U = None if ids_U is None else ids_U.numpy().astype(np.int32)
         self.ids_U = None if ids_U is None else ids_U.to(weights.device.name)

@@ -23,10 +23,10 @@ from drafter.training.target import Dense
 class Shape:
     """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step.
 
-    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the first layer is as loud as it was.
+    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the target's first layer is as loud as it was.
     """
 
-    layers: int = 2
+    layers: int = 1
     size: int = 8
     from_anchor: bool = False
     anchors: int = 32
@@ -83,7 +83,7 @@ class Blocks:
         self._rotary = Rotary(target.cos_S1D[:, 0], target.sin_S1D[:, 0])
 
     def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """Layers of the target, spread over it from the first to the last, with norms for queries and keys."""
+        """The target's last layer, or several spread over it from the first on, with norms for queries and keys."""
         own, source, shape = self.target.shape, self.target.weights, self.shape
         H, wide = own.hidden, len(self.states) * own.hidden
         fc = shape.noise * torch.randn(H, wide, generator=generator)
@@ -94,12 +94,13 @@ class Blocks:
             "norm.weight": shape.calm * source["model.norm.weight"].float(),
         }
         for layer in range(shape.layers):
-            taken = round(layer * (own.layers - 1) / max(1, shape.layers - 1))
+            steps = shape.layers - 1 - layer
+            taken = own.layers - 1 - round(steps * (own.layers - 1) / max(1, shape.layers - 1))
             at = f"model.layers.{taken}."
             for name, tensor in source.items():
                 if name.startswith(at):
                     w[f"layers.{layer}.{name.removeprefix(at)}"] = tensor
-            for name in ("self_attn.o_proj", "mlp.down_proj") if layer else ():
+            for name in ("self_attn.o_proj", "mlp.down_proj") if taken else ():
                 w[f"layers.{layer}.{name}.weight"] = shape.quiet * source[f"{at}{name}.weight"]
             for each in "qk":
                 w[f"layers.{layer}.self_attn.{each}_norm.weight"] = torch.ones(own.head_dim)

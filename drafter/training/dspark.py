@@ -34,7 +34,7 @@ class Settings:
     difference: float = 0.9
     confidence: float = 1.0
     decay: float = 4.0
-    rank: int = 64
+    rank: int = 24
 
 
 class DSpark:
@@ -65,7 +65,6 @@ class DSpark:
         return self.blocks.fresh(generator) | {
             FROM: tokens_VR / tokens_VR.std(),
             TO: torch.zeros(len(self.ids_U), rank),
-            "lm_head.weight": self._known.rows_UH.float().cpu().clone(),
             f"{SURE}weight": torch.zeros(1, H + rank),
             f"{SURE}bias": torch.zeros(1),
         }
@@ -91,8 +90,8 @@ class DSpark:
         return mean(loss_N, weight[counts])
 
     def logits(self, w: Weights, x: Tensor, before: Tensor) -> Tensor:
-        """Of final states, and what stands for the tokens before theirs."""
-        return (linear(x, w["lm_head.weight"]) + linear(before, w[TO])).float()
+        """Of final states by the target's own rows, and of what stands for the tokens before theirs."""
+        return (linear(x, self._known.rows_UH) + linear(before, w[TO])).float()
 
     def sure(self, w: Weights, x: Tensor, before: Tensor) -> Tensor:
         """How sure each guess is, before the sigmoid."""

@@ -144,7 +144,8 @@ def blocked(
 ) -> list[int]:
     """The block behind a text, slot after slot where there is a bias."""
     context = dense.rms(rows @ w["fc.weight"].T, w["hidden_norm.weight"])
-    x = dense.block(w, torch.tensor([line[-1], *[MASK] * (size - 1)]), context, layers=2)
+    layers = len({name.split(".")[1] for name in w if name.startswith("layers.")})
+    x = dense.block(w, torch.tensor([line[-1], *[MASK] * (size - 1)]), context, layers)
     tokens: list[int] = []
     for state in x[0 if from_anchor else 1 :]:
         logits = w["lm_head.weight"] @ state

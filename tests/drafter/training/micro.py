@@ -53,7 +53,7 @@ def spoken(model: Any, count: int, length: int = 24) -> list[Line]:  # noqa: ANN
 
 
 def make(name: str, target: Dense, vocabulary: Sequence[int] = range(VOCABULARY)) -> Method:
-    """With blocks of five and a head of two layers."""
+    """With blocks of four guesses."""
     read, ids = states(target.shape.layers), torch.tensor(vocabulary)
     if name == "dflash":
         return DFlash(target, read, ids, Shape(size=5, mask=MASK))
