@@ -13,8 +13,9 @@ class EngineConfig:
 
     `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto is what suits the
     device. With `spare` there is one page more, which nothing is ever read from: that of tokens that pad a forward.
-    `implementation` auto takes the lean one where
-    there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.
+    `implementation` auto takes the lean one where there is one. Code that came with a checkpoint runs only if
+    `trust_remote_code` is set. Logits of at most `overwritten` rows lie where the next forward writes its own; 0: each
+    forward has its own.
     """
 
     pages: int
@@ -26,3 +27,4 @@ class EngineConfig:
     attention: str = "auto"
     implementation: Implementation = "auto"
     trust_remote_code: bool = False
+    overwritten: int = 0

@@ -1,7 +1,7 @@
 """From a configuration to a target that computes, warmed up."""
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from engine.graphs import GraphedEngine
 
 log = logging.getLogger("verifier")
+
+OVERWRITTEN: Final = 512
+"""Rows of logits that are kept as memory between steps: a step's are judged before the next one."""
 
 
 class Loaded(NamedTuple):
@@ -73,6 +76,7 @@ def load(config: VerifierConfig) -> Loaded:
         attention=config.attention,
         implementation=config.implementation,
         trust_remote_code=config.trust_remote_code,
+        overwritten=OVERWRITTEN if config.device == "cpu" else 0,
     )
     span = spanned(config)
     target = Engine.load(config.model, engine_config, span.words if span else ALONE)

@@ -54,13 +54,15 @@ def scenario(
     *,
     accuracy: float = 1.0,
     requests: int = 4,
+    running: int = 16,
+    context: int = CONTEXT,
 ) -> Scenario:
     """As many long requests, and a drafter for each of these contexts (0: any length)."""
     verifier = VerifierConfig(
         model=Path("hash"),
         page_size=8,
         planner=planner,
-        scheduler=SchedulerConfig(max_running=16, max_waiting=80, max_chunk=128),
+        scheduler=SchedulerConfig(max_running=running, max_waiting=80, max_chunk=128),
     )
     drafters = {
         f"drafter-{number}": DrafterSketch(
@@ -72,7 +74,7 @@ def scenario(
         for number, context in enumerate(contexts)
     }
     asks = [
-        Ask(Submit(number, (5, 6, 7), Ending(CONTEXT - 10, ignore_eos=True)), BEGIN)
+        Ask(Submit(number, (5, 6, 7), Ending(context - 10, ignore_eos=True)), BEGIN)
         for number in range(1, requests + 1)
     ]
     return Scenario(
@@ -87,8 +89,8 @@ def scenario(
         },
         vocabulary=40,
         slowness=1.0,
-        pages=requests * CONTEXT // 8,
+        pages=max(requests, running // 4) * context // 8,
         bound=ROOMY,
         storm=BEGIN,
-        context=CONTEXT,
+        context=context,
     )
