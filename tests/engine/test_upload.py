@@ -1,13 +1,16 @@
 """Many arrays in one copy: what goes up is what is there, and what comes down is what was."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from engine.upload import ALIGNED, download, upload
 
 
 def test_arrays_of_all_kinds_share_a_block() -> None:
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "bytes": np.arange(3, dtype=np.uint8),
         "longs": np.array([[-1, 2**40], [3, 4]], np.int64),
         "none": np.zeros((0, 5), np.float32),
