@@ -101,7 +101,9 @@ class DrafterConfig(BaseModel):
     trust_remote_code: bool = Field(
         False, description="whether code that came with the draft model may run"
     )
-    device: str = Field("cpu", description="cpu, cuda or cuda:N: where a draft model computes")
+    device: str = Field(
+        "cpu", description="cpu, cuda or cuda:N: where a draft model or a head computes"
+    )
     gpu_share: float = Field(
         0.9, gt=0, le=1, description="of the GPU's memory: what this process may take at most"
     )

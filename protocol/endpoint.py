@@ -19,6 +19,7 @@ from protocol.link import (
     LinkDown,
     LinkUp,
     Outgoing,
+    beat,
     no_link,
 )
 from protocol.mesh import Frames, Mesh, Peer
@@ -96,6 +97,17 @@ class Endpoint:
             if isinstance(lane.side, Answerer) and lane.side.channel is None:
                 del self._lanes[lane.peer]
         return events
+
+    def beat(self, now: float) -> None:
+        """Say what heartbeats are due, read nothing and judge nobody: for a node in the middle of long work.
+
+        Peers take a node for dead that says nothing for `silence` seconds, and one step of a target may last that
+        long where others want the same processors.
+        """
+        for lane in self._links.values():
+            self._flush(lane)
+            if lane.side.channel is not None:
+                self._post(lane, beat(lane.side.channel, self._config, self.heartbeat, now))
 
     def _receive(self, peer: Peer, frames: Frames, now: float) -> list[Event]:
         try:

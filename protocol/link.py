@@ -259,7 +259,7 @@ class Dialler:
             events = self._redial("silence", now)
         if self.channel is None:
             return events, self._hello(now)
-        return events, _beat(self.channel, self._config, heartbeat, now)
+        return events, beat(self.channel, self._config, heartbeat, now)
 
     def _hello(self, now: float) -> list[Outgoing]:
         if now < self._hello_at:
@@ -357,7 +357,7 @@ class Answerer:
         """What time alone brings: a heartbeat, or the end of a silent link."""
         if self.channel and self.channel.silent(self._config, now):
             return self._drop("silence"), []
-        return [], _beat(self.channel, self._config, heartbeat, now) if self.channel else []
+        return [], beat(self.channel, self._config, heartbeat, now) if self.channel else []
 
     def deadline(self) -> float:
         return self.channel.deadline(self._config) if self.channel else float("inf")
@@ -399,7 +399,8 @@ def no_link(link: int) -> Outgoing:
     return Outgoing(Kind.REFUSE, link, 0, 0, (Refuse(code="link"),))
 
 
-def _beat(channel: Channel, config: LinkConfig, heartbeat: Heartbeat, now: float) -> list[Outgoing]:
+def beat(channel: Channel, config: LinkConfig, heartbeat: Heartbeat, now: float) -> list[Outgoing]:
+    """The heartbeat of this link, if it is due or says something new."""
     if not channel.beat_due(config, now) and heartbeat.state == channel.said_state:
         return []
     channel.said_state = heartbeat.state

@@ -186,9 +186,9 @@ class Memory:
         ids, positions, slots, wanted = (
             np.array(each, np.int64) for each in numbers(rows, self._page_size)
         )
-        positions += np.repeat(
-            [span.context.origin for span in spans], [len(span.tokens) for span in spans]
-        )
+        if any(span.context.origin for span in spans):
+            counts = [len(span.tokens) for span in spans]
+            positions += np.repeat([span.context.origin for span in spans], counts)
         on = self.device.up({"ids": ids, "positions": positions, "slots": slots, "wanted": wanted})
         place = Place(
             self._cos_S1D.index_select(0, on["positions"]),

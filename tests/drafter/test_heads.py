@@ -13,6 +13,7 @@ from drafter.config import DrafterConfig, HiddenConfig
 from drafter.core import DrafterCore
 from drafter.mirror import Mirror
 from drafter.proposers import PROPOSERS
+from engine.errors import EngineError
 from protocol.link import LinkUp, Received
 from protocol.messages import DraftContext, DraftSync, DraftTailStream, Refuse
 from protocol.tensor import Tensor as Sent
@@ -336,6 +337,18 @@ def test_rows_that_cannot_be_are_the_verifiers_fault(
     assert isinstance(refuse, Refuse)
     assert (refuse.code, len(core)) == ("unknown", 0)
     assert re.match(words, refuse.text)
+
+
+@pytest.mark.parametrize(
+    ("method", "write"), [("eagle3", heads.eagle_3), ("dspark", heads.deepspec_dspark)]
+)
+def test_a_device_that_is_not_there_is_refused(
+    tmp_path: Path, target: Path, method: str, write: Callable[[Path], Path]
+) -> None:
+    folder = write(tmp_path)
+    config = DrafterConfig(method=method, model=folder, target=target, device="cuda:7")
+    with pytest.raises(EngineError, match="device cuda:7 is not there"):
+        PROPOSERS[method](config)
 
 
 def test_rows_of_a_mirror_that_is_gone_are_nobodys_business(tmp_path: Path, target: Path) -> None:

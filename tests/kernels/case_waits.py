@@ -1,7 +1,7 @@
 """A head on a device that is not here: torch's fake tensors say where each number is, and refuse to say what it is.
 
 So what mixes devices fails, and what makes the host wait for a number fails, but for the one way that is meant. The
-device is one that PyTorch lets Python register, once a process: fake tensors of a GPU are not sliced without its driver.
+device is one that PyTorch lets Python register, once a process: those of a GPU are not sliced without its driver.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,9 +98,8 @@ class FarBias:
     def likeliest(
         self, base_JRU: Tensor, before_R: Tensor, narrow: Narrow | None = None
     ) -> tuple[Tensor, Tensor]:
-        for slot in range(len(base_JRU)) if narrow else ():
-            narrow_RM = narrow(slot, before_R)
-            assert str(narrow_RM.device) == FAR
+        for slot in range(len(base_JRU)):
+            assert narrow is None or str(narrow(slot, before_R).device) == FAR
         return base_JRU.argmax(dim=-1), base_JRU.amax(dim=-1)
 
     def add(self, logits_RU: Tensor, narrow_RM: Tensor, heat_R: Tensor) -> None:

@@ -35,6 +35,9 @@ QUICK: Final = (
     "case_judge.py::test_draws_are_keyed_as_on_the_cpu",
     "case_judge.py::test_a_guess_behind_the_drafts_and_beyond_the_curve_was_never_made",
     "case_judge.py::test_where_no_token_may_stand_a_choice_ends_with_the_reason",
+    "case_markov.py::test_of_equals_the_lowest_wins_within_chunks_and_between_them",
+    "case_markov.py::test_every_slot_follows_from_the_token_before_it[torch.bfloat16-(3, 2, 50, 50, 8)]",
+    "case_heads.py::test_the_same_guesses[dspark, small vocabulary-greedy]",
 )
 """What seconds suffice for: each kernel once, but for the splits of long contexts."""
 
@@ -42,6 +45,11 @@ QUICK: Final = (
 @pytest.mark.timeout(900)
 def test_quick_cases() -> None:
     interpreted("not full", *(str(HERE / each) for each in QUICK))
+
+
+def test_heads_make_the_host_wait_once_a_round() -> None:
+    """In a process of its own, for it registers a device."""
+    interpreted("not full", str(HERE / "case_waits.py"))
 
 
 @pytest.mark.full

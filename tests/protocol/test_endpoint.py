@@ -273,6 +273,25 @@ def test_a_node_that_was_busy_reads_before_it_judges_silence() -> None:
     assert (down(drafter.drain(9.0)), drafter.links) == ([], (link,))
 
 
+def test_a_node_in_the_middle_of_long_work_says_that_it_lives() -> None:
+    world, verifier, drafter, link = linked()
+    for _ in range(12):  # six seconds, in which the verifier reads nothing
+        world.now += 0.5
+        verifier.beat(world.now)
+        assert down(drafter.drain(world.now)) == []
+    assert down(world.turn()["verifier"]) == []
+    assert (verifier.links, drafter.links) == ((link,), (link,))
+
+
+def test_beats_are_said_when_they_are_due_and_not_oftener() -> None:
+    world, verifier, drafter, _ = linked()
+    drafter.drain(world.now)
+    for _ in range(99):
+        world.now += 0.01
+        verifier.beat(world.now)
+    assert len(drafter.mesh.drain()) == 1
+
+
 def test_queued_frames_of_an_old_life_are_refused_and_a_new_link_begins() -> None:
     world, verifier, drafter, link = linked()
     say(world, verifier, link, "for the old one")
