@@ -23,7 +23,7 @@ from drafter.training.target import Dense
 class Shape:
     """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step.
 
-    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the target's first layer is as loud as it was.
+    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the target's first layer is not made quiet.
     """
 
     layers: int = 1

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from drafter.config import DrafterConfig, HiddenConfig
@@ -111,6 +112,29 @@ def test_a_block_fills_in_its_slots(
     w = read(folder, target)
     x = blocked(w, [*PROMPT, *OUTPUT], rows, 8)
     assert guess(proposer, mirror, 20) == [best(w, each @ w["lm_head.weight"].T) for each in x[1:]]
+
+
+def test_a_head_that_leaves_its_output_matrix_to_the_target_uses_the_rows_of_its_tokens(
+    tmp_path: Path, target: Path
+) -> None:
+    """A small vocabulary without a matrix of its own guesses as with a copy of these rows."""
+    lacks = heads.speculators_dspark(tmp_path / "lacks", kind="vanilla", vocab=120)
+    tensors = load_file(lacks / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, lacks / "model.safetensors")
+    copies = heads.speculators_dspark(tmp_path / "copies", kind="vanilla", vocab=120)
+    ids = tensors["d2t"] + torch.arange(120)
+    rows = load_file(target / "model.safetensors")["model.embed_tokens.weight"][ids]
+    save_file(tensors | {"lm_head.weight": rows}, copies / "model.safetensors")
+    guessed = []
+    for folder in (lacks, copies):
+        proposer = proposer_of("dspark", folder, target)
+        mirror = mirror_of(PROMPT, OUTPUT)
+        proposer.open(mirror)
+        read_rows(proposer, mirror, rows_of(len(PROMPT) + len(OUTPUT) - 1, 2 * heads.HIDDEN))
+        guessed.append(guess(proposer, mirror, WANT))
+    assert guessed[0] == guessed[1]
+    assert set(guessed[0]) <= set(ids.tolist())
 
 
 def biased(

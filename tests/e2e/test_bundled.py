@@ -31,8 +31,9 @@ def card(head: Path) -> dict[str, Any]:
     return found
 
 
-def test_some_head_comes_with_the_default_model() -> None:
-    assert bundled(TARGET, "eagle3") in HEADS
+@pytest.mark.parametrize("method", ["dflash", "dspark", "eagle3"])
+def test_a_head_of_each_kind_comes_with_the_default_model(method: str) -> None:
+    assert bundled(TARGET, method) in HEADS
 
 
 def test_all_heads_together_are_small() -> None:
@@ -49,12 +50,11 @@ def test_its_files_are_those_of_its_card(head: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("prompts", ["chat", "code", "math"])
-def test_it_drafts_as_well_as_its_card_says(prompts: str) -> None:
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{head.parent.name}-{head.name}")
+def test_it_drafts_as_well_as_its_card_says(head: Path, prompts: str) -> None:
     """On the first prompts of a set, one at a time, in turn; the whole set has another mean, but not by much."""
-    head = bundled(TARGET, "eagle3")
-    assert head is not None
     flags = {
-        "method": "eagle3",
+        "method": head.name,
         "drafters": 1,
         "draft_length": card(head)["guesses"],
         "overlap": False,

@@ -63,7 +63,9 @@ def with_target(w: dict[str, Tensor], target: Dense, ids: Tensor) -> dict[str, T
     """Under the names that the dense arithmetic reads."""
     embedding = target.embedding_VH.float()
     known = {"embed_tokens.weight": embedding, "lm_head.weight": embedding, **w}
-    if "markov_head.markov_w2.weight" in w:  # it guesses tokens of its vocabulary, by the target's rows of them
+    if (
+        "markov_head.markov_w2.weight" in w
+    ):  # it guesses tokens of its vocabulary, by the target's rows of them
         known["lm_head.weight"] = embedding[ids]
     if len(known["lm_head.weight"]) == len(ids):
         known["d2t"] = ids - torch.arange(len(ids))
