@@ -29,12 +29,21 @@ class Recorder(Protocol):
     def record(self, run: Callable[[], None]) -> Replay:
         """Run it, and return what does the same again with whatever is in its buffers by then."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of the device that this process has taken so far."""
+
 
 class CudaRecorder:
     """CUDA graphs that share one pool of memory: one is replayed at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+
+    @property
+    def held(self) -> int:
+        return torch.cuda.memory_reserved(self._device)
 
     def record(self, run: Callable[[], None]) -> Replay:
         stream: Any = torch.cuda.Stream  # which is untyped

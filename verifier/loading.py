@@ -1,6 +1,8 @@
 """From a configuration to a target that computes, warmed up."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -22,7 +24,7 @@ from verifier.ranks import Span, shard, spanned
 from verifier.reading import FeatureRows, capture, projection
 
 if TYPE_CHECKING:
-    from engine.graphs import GraphedEngine
+    from engine.graphs import GraphedEngine, Recorder
 
 log = logging.getLogger("verifier")
 
@@ -45,7 +47,16 @@ class Loaded(NamedTuple):
     span: Span | None = None
 
 
-def load(config: VerifierConfig) -> Loaded:
+Advance = Callable[[str, int, int], None]
+"""Hears what is done while a target is loaded, how much of it, and out of how much."""
+
+
+def logged(what: str, done: int, total: int) -> None:
+    """For those whom nobody watches."""
+    log.info("%s: %d of %d", what, done, total)
+
+
+def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
     """Read the checkpoint and run the first forwards, or raise EngineError."""
     torch.set_num_threads(config.threads)
     present(config.device)
@@ -85,7 +96,10 @@ def load(config: VerifierConfig) -> Loaded:
         return Loaded(target, target, model, pages, longest, None, weights, (), span)
     rows = capture(target, config.features, kept)
     if sizes is not None:
-        graphed = _graphed(config, target, sizes)
+        from engine.graphs import CudaRecorder  # noqa: PLC0415  # triton, which CPUs do without
+
+        most = config.scheduler.max_running
+        graphed = graphs(target, sizes, most, CudaRecorder(config.device), advance)
         return Loaded(graphed, target, model, pages, longest, rows, weights, sizes.sizes)
     leading = SpanningEngine(target, span.words) if span else target
     if config.device != "cpu":
@@ -106,12 +120,14 @@ def captured(config: VerifierConfig) -> Buckets | None:
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
 
 
-def _graphed(config: VerifierConfig, target: Engine, sizes: Buckets) -> "GraphedEngine":
-    from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
+def graphs(
+    target: Engine, sizes: Buckets, rows: int, recorder: "Recorder", advance: Advance
+) -> "GraphedEngine":
+    """The target with its forwards of up to so many rows captured."""
+    from engine.graphs import GraphedEngine  # noqa: PLC0415
 
-    graphed = GraphedEngine(target, sizes, config.scheduler.max_running, CudaRecorder())
-    before = torch.cuda.memory_reserved(config.device)
-    graphed.capture(lambda done, all_: log.info("captured %d of %d graphs", done, all_))
-    taken = torch.cuda.memory_reserved(config.device) - before
-    log.info("graphs took %.2f GiB", taken / (1 << 30))
+    before = recorder.held
+    graphed = GraphedEngine(target, sizes, rows, recorder)
+    graphed.capture(partial(advance, "graphs"))
+    log.info("graphs took %.2f GiB", (recorder.held - before) / (1 << 30))
     return graphed

@@ -73,7 +73,7 @@ def steps(kind: str, device: str, table: Table, *, recorder: Recorder | None = N
     pages = most * context // 16
     made = engine(kind, device, "float32" if small else "bfloat16", pages, context)
     sizes = buckets(most * (DRAFTS + 1))
-    graphed = GraphedEngine(made, sizes, most, recorder or CudaRecorder())
+    graphed = GraphedEngine(made, sizes, most, recorder or CudaRecorder(device))
     began = time.perf_counter()
     graphed.capture()
     table.add(f"{kind}: {len(sizes.sizes)} graphs", f"{time.perf_counter() - began:.1f} s")
