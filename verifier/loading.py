@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from engine.buckets import Buckets, buckets
-from engine.config import EngineConfig
+from engine.config import EngineConfig, kv_numbers
 from engine.features import bytes_per_slot
 from engine.memory import present
 from engine.models import lean
@@ -64,7 +64,10 @@ def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
     kept = projection(config.features, config.device)
     width = kept.width if kept else len(config.features.states) * model.hidden
     own = shard(config).own(model)
-    page_bytes = bytes_per_page(own, config.page_size, config.dtype)
+    held = kv_numbers(config.kv_dtype, config.dtype)
+    if held != config.dtype:
+        log.info("pages hold %s: keys and values are rounded to it", held)
+    page_bytes = bytes_per_page(own, config.page_size, held)
     row_bytes = config.page_size * bytes_per_slot(width, config.features.dtype)
     pages = config.kv_bytes // (page_bytes + row_bytes)
     longest = min(config.context or model.positions, pages * config.page_size)
@@ -78,6 +81,7 @@ def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
         pages=pages,
         max_context=longest,
         dtype=config.dtype,
+        kv_dtype=config.kv_dtype,
         device=config.device,
         page_size=config.page_size,
         spare=sizes is not None,
@@ -90,7 +94,8 @@ def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
     weights = fingerprint(config.model)
     if span is not None:
         span.words.agree(
-            f"weights {weights} in {config.dtype}, {pages} pages of {config.page_size}, context {longest}"
+            f"weights {weights} in {config.dtype}, {pages} pages of {config.page_size} in {held}, "
+            f"context {longest}"
         )
     if config.rank:
         return Loaded(target, target, model, pages, longest, None, weights, (), span)
