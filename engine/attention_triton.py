@@ -20,6 +20,7 @@ from engine.kernels import check, interpreted
 from engine.kernels.attention import merge, ragged, turn_and_store
 from engine.models.config import ModelConfig
 from engine.ragged import LONGEST_TREE, SPLIT, Room, Shape, deal, room_of
+from engine.upload import there
 
 LANES: Final = 16
 """Programs that share the splits of a row: a longer row has each of them take several, one after the other."""
@@ -64,8 +65,10 @@ class TritonAttention:
         shape = self.shape(max(len(row.tokens) for row in rows))
         room = room_of(rows, shape.tile, self.heads.page)
         dealt = deal(rows, room, self.heads.page, causal=causal)
-        numbers = torch.from_numpy(dealt.numbers).to(self.device)
-        seen_T = None if dealt.seen_T is None else torch.from_numpy(dealt.seen_T).to(self.device)
+        numbers = there(torch.from_numpy(dealt.numbers), self.device)
+        seen_T = None
+        if dealt.seen_T is not None:
+            seen_T = there(torch.from_numpy(dealt.seen_T), self.device)
         deepest = max((max(map(int.bit_count, row.seen)) for row in rows if row.seen), default=0)
         return self.over(shape, room, dealt.splits, numbers, seen_T=seen_T, deepest=deepest)
 

@@ -19,6 +19,7 @@ from engine.buckets import Buckets
 from engine.errors import EngineError
 from engine.ragged import Room, deal, splits_of
 from engine.runner import Engine, Forward
+from engine.upload import there
 
 Replay = Callable[[], None]
 
@@ -123,7 +124,8 @@ class GraphedEngine:
         self.replayed += 1
         logits_NV = self._logits_TV[:tokens]
         if wanted < tokens:
-            logits_NV = logits_NV.index_select(0, torch.tensor(places).to(logits_NV.device))
+            places_N = there(torch.tensor(places), logits_NV.device)
+            logits_NV = logits_NV.index_select(0, places_N)
         return Forward(logits_NV, {})
 
     def _room(self, size: int) -> Room:

@@ -1,4 +1,4 @@
-"""Many small arrays to a device in one copy.
+"""Numbers to a device, without waiting for what it computes: many small arrays in one copy, or a tensor.
 
 Shapes: B bytes of all of them.
 """
@@ -33,6 +33,13 @@ def upload(arrays: Mapping[str, npt.NDArray[Any]], device: str) -> dict[str, Ten
         name: there_B[slice(*ends[name])].view(_kind(array)).view(array.shape)
         for name, array in arrays.items()
     }
+
+
+def there(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """One tensor of the host, which nobody may change afterwards."""
+    if torch.device(device).type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _kind(array: npt.NDArray[Any]) -> torch.dtype:

@@ -21,6 +21,7 @@ from tests.sim.breach import Breach
 from verifier.acceptance import RULES, Entry
 from verifier.config import VerifierConfig
 from verifier.hidden import Span
+from verifier.pending import Pending
 from verifier.rules.judging import guesses_of, verdict
 from verifier.step import Step, Verdict, Work
 
@@ -175,10 +176,26 @@ class _Certain(NamedTuple):
         return self.tokens[place]
 
 
+@dataclass
+class _Late:
+    """Verdicts that are not ready the first few times."""
+
+    verdicts: list[Verdict]
+    left: int
+
+    def ready(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def take(self) -> list[Verdict]:
+        return self.verdicts
+
+
 class HashWorker:
     """Runs steps: one slot for each position of each page holds the state that was computed there, twice.
 
-    `elapse` is told how many tokens a forward has; `watch` sees every step before it runs.
+    `elapse` is told how many tokens a forward has; `watch` sees every step before it runs; `late` says how often
+    verdicts are looked for in vain.
     """
 
     def __init__(
@@ -190,7 +207,9 @@ class HashWorker:
         watch: Callable[[Step], None],
         *,
         rule: Entry = RULES["match"],
+        late: Callable[[], int] = lambda: 0,
     ) -> None:
+        self._late = late
         self._rule = rule
         self._decide = rule.decide(VerifierConfig(model=Path())) if rule.decide else None
         self._chain = chain
@@ -199,6 +218,10 @@ class HashWorker:
         self._beside = array("Q", bytes(8 * pages * page_size))  # what drafters are sent
         self._elapse = elapse
         self._watch = watch
+
+    def begin(self, step: Step, _wake: object) -> Pending:
+        """As a device does it: the verdicts may be on their way for a while."""
+        return _Late(self.run(step), self._late())
 
     def run(
         self, step: Step, reached: Callable[[int], None] = lambda _layers: None

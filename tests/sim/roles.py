@@ -77,6 +77,7 @@ class VerifierPlace(Place):
             world.forward,
             self._steps,
             rule=RULES[config.rule],
+            late=world.late,
         )
         pages = worker.pages
         self.core = VerifierCore(
