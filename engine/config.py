@@ -28,8 +28,9 @@ class EngineConfig:
 
     `device` is cpu, cuda or cuda:N. `attention` names an entry of `engine.attention.BACKENDS`; auto is what suits the
     device. With `spare` there is one page more, which nothing is ever read from: that of tokens that pad a forward.
-    Keys and values are kept as `kv_dtype`; auto is `dtype`. `implementation` auto takes the lean one where
-    there is one. Code that came with a checkpoint runs only if `trust_remote_code` is set.
+    Keys and values are kept as `kv_dtype`; auto is `dtype`. `implementation` auto takes the lean one where there is
+    one. Code that came with a checkpoint runs only if `trust_remote_code` is set. Logits of at most `overwritten` rows
+    lie where the next forward writes its own; 0: each forward has its own.
     """
 
     pages: int
@@ -42,6 +43,7 @@ class EngineConfig:
     attention: str = "auto"
     implementation: Implementation = "auto"
     trust_remote_code: bool = False
+    overwritten: int = 0
 
     @property
     def kv_numbers(self) -> str:

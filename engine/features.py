@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from torch.nn.functional import rms_norm
 
 from engine.config import Dtype
 from engine.errors import EngineError
 from engine.linear import products
 from engine.memory import pool
+from engine.norms import rms_norm
 from engine.projections import Places
 from engine.weights import files
 
@@ -72,16 +72,16 @@ class Projection:
             parts = c_TC.chunk(len(self.part_norms), dim=-1)
             c_TC = torch.cat(
                 [
-                    rms_norm(part, norm.shape, norm, self.eps)
+                    rms_norm(part, norm, self.eps)
                     for part, norm in zip(parts, self.part_norms, strict=True)
                 ],
                 dim=-1,
             )
         if self.joint_norm_C is not None:
-            c_TC = rms_norm(c_TC, self.joint_norm_C.shape, self.joint_norm_C, self.eps)
+            c_TC = rms_norm(c_TC, self.joint_norm_C, self.eps)
         f_TF = self.product(c_TC)
         if self.norm_F is not None:
-            f_TF = rms_norm(f_TF, self.norm_F.shape, self.norm_F, self.eps)
+            f_TF = rms_norm(f_TF, self.norm_F, self.eps)
         return f_TF
 
     @property

@@ -21,6 +21,7 @@ from engine.memory import pool, present
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
 from engine.ranks import ALONE, Ranks
+from engine.widening import Widening
 
 __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_for"]
 
@@ -66,6 +67,7 @@ class Engine:
         dtype: torch.dtype = getattr(torch, config.kv_numbers)
         self.kv = tuple(pool(shape, dtype, config.device) for _ in range(model.layers))
         self.attention = backend(config.attention, config.device)(model, config)
+        self._wide = Widening(config.overwritten)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig, ranks: Ranks = ALONE) -> "Engine":
@@ -109,7 +111,7 @@ class Engine:
         logits_NV, seen = self.decoder.forward(batch, attend, self.kv, asked)
         if self.features:
             self.features.write(batch.slots_T, seen)
-        return Forward(logits_NV, {state: seen[state] for state in hidden})
+        return Forward(self._wide(logits_NV), {state: seen[state] for state in hidden})
 
     def capture(self, features: Features) -> None:
         """From now on, keep these features of every token beside its KV."""

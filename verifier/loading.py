@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from engine.graphs import GraphedEngine, Recorder
 
 log = logging.getLogger("verifier")
+
+OVERWRITTEN: Final = 512
+"""Rows of logits that are kept as memory between steps: a step's are judged before the next one."""
 
 
 class Loaded(NamedTuple):
@@ -88,6 +91,7 @@ def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
         attention=config.attention,
         implementation=config.implementation,
         trust_remote_code=config.trust_remote_code,
+        overwritten=OVERWRITTEN if config.device == "cpu" else 0,
     )
     span = spanned(config)
     target = Engine.load(config.model, engine_config, span.words if span else ALONE)

@@ -24,7 +24,7 @@ class Decoder(Protocol):
     def forward(
         self, batch: "Batch", attend: "Attend", kv: Sequence["Tensor"], hidden: Collection[int]
     ) -> "tuple[Tensor, Mapping[int, Tensor]]":
-        """Write the KV of T tokens; float32 logits [N, V] of the wanted ones, and residual streams [T, H].
+        """Write the KV of T tokens; logits [N, V] of the wanted ones, and residual streams [T, H]; of its dtype.
 
         Stream 0 is the embedding and k what layer k-1 left, before any norm; the one after the last of
         those is what the last norm makes of it.

@@ -86,13 +86,13 @@ class Hosted:
         return logits_NV, {k: self._streams[k] for k in hidden}
 
     def _run(self, ids_T: Tensor, positions_T: Tensor, wanted_N: Tensor) -> Tensor:
-        """Logits [N, V] in float32."""
+        """Logits [N, V]."""
         kept = {"logits_to_keep": wanted_N} if self._keeps else {}
         output = self._module(
             input_ids=ids_T[None], position_ids=positions_T[None], use_cache=False, **kept
         )
         logits_XV: Tensor = output.logits[0]
-        return (logits_XV if self._keeps else logits_XV.index_select(0, wanted_N)).float()
+        return logits_XV if self._keeps else logits_XV.index_select(0, wanted_N)
 
     def _watch(self, count: int) -> None:
         """Note what enters the first block of the decoder, what leaves each of them, and what the last norm leaves."""

@@ -91,7 +91,7 @@ def tried(run: Run, model: ModelConfig, device: torch.device) -> dict[nn.Module,
 
 def _same(one: Tensor, other: Tensor) -> bool:
     largest = float(one.abs().max())
-    return bool((one - other).abs().max() <= TOLERANCE * largest)
+    return bool((one.float() - other.float()).abs().max() <= TOLERANCE * largest)
 
 
 def unlike(mask: Mask) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, rms_norm
+from torch.nn.functional import embedding
 
 from engine.attention import Attend, Kind
 from engine.batch import Batch
@@ -18,6 +18,7 @@ from engine.config import EngineConfig
 from engine.linear import AddedLinear, Linear, products
 from engine.models.config import ModelConfig
 from engine.models.llama_shape import LlamaShape
+from engine.norms import rms_norm
 from engine.ranks import ALONE, Ranks
 from engine.rotary import tables
 from engine.weights import Weights
@@ -92,7 +93,7 @@ class Llama:
             q_TAD = attend.store(qkv_TXD, cos_T1D, sin_T1D, batch.slots_T, kv_PS2KD)
             before_TH = self._once(x_TH)
             x_TH = self._ranks.sum(layer.output(attend(q_TAD, kv_PS2KD, kind), before_TH))
-            y_TH = rms_norm(x_TH, self.norm_H.shape, layer.mlp_norm_H, self.config.eps)
+            y_TH = rms_norm(x_TH, layer.mlp_norm_H, self.config.eps)
             x_TH = self._ranks.sum(layer.down(layer.gate_up(y_TH), self._once(x_TH)))
             if index + 1 in hidden:
                 seen[index + 1] = x_TH
@@ -102,29 +103,28 @@ class Llama:
         return self.logits(wanted_NH), {k: seen[k] for k in hidden}
 
     def logits(self, x_NH: Tensor) -> Tensor:
-        """Logits of final residuals, in float32: the product is taken in the model's dtype."""
-        logits_NV = self._ranks.gather(self.head(self._final(x_NH)), self.config.vocab)
-        return logits_NV.float()
+        """Logits of final residuals."""
+        return self._ranks.gather(self.head(self._final(x_NH)), self.config.vocab)
 
     def _once(self, x_TH: Tensor) -> Tensor:
         """The residual stream where it is added to what is summed: on one rank."""
         return torch.zeros_like(x_TH) if self._ranks.shard.rank else x_TH
 
     def _final(self, x_NH: Tensor) -> Tensor:
-        return rms_norm(x_NH, self.norm_H.shape, self.norm_H, self.config.eps)
+        return rms_norm(x_NH, self.norm_H, self.config.eps)
 
     def _project(self, layer: _Layer, x_TH: Tensor) -> Tensor:
         """Queries, keys and values [T, X, D] side by side, before rotation."""
         own, D = self._ranks.shard.ranks, self.config.head_dim
         A, K = self.config.heads // own, self.config.kv_heads // own
-        y_TH = rms_norm(x_TH, self.norm_H.shape, layer.norm_H, self.config.eps)
+        y_TH = rms_norm(x_TH, layer.norm_H, self.config.eps)
         qkv_TXD = layer.qkv(y_TH).view(-1, A + 2 * K, D)
         if layer.q_norm_D is not None and layer.k_norm_D is not None:
             for part_TXD, norm_D in (
                 (qkv_TXD[:, :A], layer.q_norm_D),
                 (qkv_TXD[:, A : A + K], layer.k_norm_D),
             ):
-                part_TXD.copy_(rms_norm(part_TXD, (D,), norm_D, self.config.eps))
+                part_TXD.copy_(rms_norm(part_TXD, norm_D, self.config.eps))
         return qkv_TXD
 
     def _layer(self, weights: Weights, at: str) -> _Layer:

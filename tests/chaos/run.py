@@ -122,8 +122,11 @@ def run(
     # and so the clock by which streams are judged.
     gc.collect()
     gc.freeze()
-    with up(name, folder, *flags) as service:
-        return asyncio.run(_rounds(service, asked, rounds, random.Random(seed), victims))
+    try:
+        with up(name, folder, *flags) as service:
+            return asyncio.run(_rounds(service, asked, rounds, random.Random(seed), victims))
+    finally:
+        gc.unfreeze()
 
 
 async def _rounds(

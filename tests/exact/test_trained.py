@@ -60,7 +60,8 @@ def test_a_head_that_is_trained_from_scratch_is_accepted_over_the_mesh(
         ]
     )
     export(["--run", str(run), "--out", str(out), "--threads", "1"])
-    said = json.loads((out / "card.json").read_text())["acceptance"]["all"]
+    card = json.loads((out / "card.json").read_text())
+    said = card["acceptance"]["all"]
     assert said["mean_emitted"] >= REACHES[name]
 
     lines = [
@@ -69,7 +70,7 @@ def test_a_head_that_is_trained_from_scratch_is_accepted_over_the_mesh(
     config = DrafterConfig(
         node_id="drafter-0", method=name, model=out, target=target.folder, dtype="float32", overlap=False
     )  # fmt: skip
-    cluster = online(target, config, length=4)
+    cluster = online(target, config, length=card["guesses"])
     answers = [  # one at a time: a step has room for few drafts
         answer
         for line in lines
@@ -77,4 +78,4 @@ def test_a_head_that_is_trained_from_scratch_is_accepted_over_the_mesh(
     ]
     emitted = sum(len(answer.tokens) - 1 for answer in answers)
     rounds = sum(answer.done.statistics.rounds - 1 for answer in answers if answer.done)
-    assert emitted / rounds == pytest.approx(said["mean_emitted"], rel=0.1)
+    assert emitted / rounds == pytest.approx(said["mean_emitted"], rel=0.03)
