@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
+from engine.attention import chosen
 from engine.buckets import Buckets, buckets
 from engine.config import EngineConfig, kv_numbers
 from engine.features import bytes_per_slot
@@ -125,6 +126,8 @@ def captured(config: VerifierConfig) -> Buckets | None:
     ranks: whether what they say to each other can be has not been tried on a device.
     """
     if config.device == "cpu" or not config.graphs or config.tensor_parallel > 1:
+        return None
+    if chosen(config.attention, config.device) != "triton":  # it reads rows when it runs
         return None
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
 

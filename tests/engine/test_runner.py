@@ -129,7 +129,10 @@ def test_end_tokens_come_from_both_files(tiny: Make) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"attention": "magic"}, "attention magic does not exist, only auto, sdpa, triton"),
+        (
+            {"attention": "magic"},
+            "attention magic does not exist, only auto, sdpa, triton, flashinfer",
+        ),
         ({"attention": "triton"}, "Triton's kernels run on a CUDA device, not on cpu"),
         ({"device": "cuda:7"}, "device cuda:7 is not there: there are 0 CUDA devices"),
         ({"device": "cuda:x"}, "device cuda:x is not served, only cpu, cuda and cuda:N"),

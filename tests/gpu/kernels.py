@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.attention import Kind
+from engine.attention_flashinfer import FlashinferAttention
 from engine.attention_triton import TritonAttention
 from engine.batch import Row, numbers
 from engine.config import EngineConfig, KvDtype
@@ -67,6 +68,7 @@ def right(scale: Scale, table: Table) -> None:
             exact = expected(q.cpu(), kv.cpu(), rows, kind)
             table.right(f"attention, D {size}{name}", float((ours - exact).abs().max()), 2e-2)
         _short(scale, table, size)
+        _second(scale, table, size)
     for rule in RULES:
         compared(rule, scale.judged, seed=7, device=scale.device)
         table.add(f"judge, rule {rule}", "as on the CPU", f"{scale.judged} windows")
@@ -97,6 +99,36 @@ def _short(scale: Scale, table: Table, size: int) -> None:
         exact = expected(q.cpu(), kv.float().cpu(), rows)
         error = (attend(q, kv).cpu().double() - exact).abs() / kv.float().abs().max().cpu()
         table.right(f"{name} pages, D {size}", float(error.max()), 2e-2)
+
+
+def _second(scale: Scale, table: Table, size: int) -> None:
+    """The same contract for `flashinfer`, where it is installed."""
+    rows, pages = dealt([(1, 600), (9, 41), (64, 1100), (130, 0), (1, 0)], 16)
+    config = EngineConfig(
+        pages=pages, max_context=65536, device=scale.device, attention="flashinfer"
+    )
+    try:
+        made = FlashinferAttention(model(8, 2, size), config)
+    except EngineError as error:
+        table.add(f"flashinfer, D {size}", f"not run: {error}")
+        return
+    torch.manual_seed(size)
+    kv = torch.randn(pages, 16, 2, 2, size, device=scale.device).to(scale.dtype)
+    q = torch.randn(205, 8, size, device=scale.device).to(scale.dtype)
+    for name, kind in (
+        ("", Kind()),
+        (", window", Kind(window=100)),
+        (", bent", Kind(softcap=5.0)),
+    ):
+        what = f"flashinfer, D {size}{name}"
+        try:
+            ours = made.prepare(rows)(q, kv, kind).cpu().double()
+        except (RuntimeError, OSError) as error:  # it compiles its kernels when they are first used
+            table.add(what, f"failed: {str(error).splitlines()[0]}")
+            table.failed.append(what)
+            continue
+        exact = expected(q.cpu(), kv.cpu(), rows, kind)
+        table.right(what, float((ours - exact).abs().max()), 2e-2)
 
 
 def check_kv(device: str, kv_dtype: KvDtype) -> str:
