@@ -8,7 +8,7 @@ Shapes: T tokens of all rows, A query heads, K key/value heads, D head size, X =
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -31,7 +31,23 @@ WORKSPACE: Final = 128 << 20
 class Wrapper(Protocol):
     """What we use of `flashinfer.BatchPrefillWithPagedKVCacheWrapper`."""
 
-    def plan(self, *numbers: Tensor, **settings: Any) -> None:
+    def plan(
+        self,
+        qo_indptr: Tensor,
+        paged_kv_indptr: Tensor,
+        paged_kv_indices: Tensor,
+        paged_kv_last_page_len: Tensor,
+        *,
+        num_qo_heads: int,
+        num_kv_heads: int,
+        head_dim_qk: int,
+        page_size: int,
+        causal: bool,
+        sm_scale: float | None,
+        window_left: int,
+        logits_soft_cap: float | None,
+        q_data_type: torch.dtype,
+    ) -> None:
         """The rows that `run` is for: begins of tokens and of pages, the pages, positions in the last of each row."""
 
     def run(self, q: Tensor, paged_kv_cache: tuple[Tensor, Tensor]) -> Tensor:
@@ -74,14 +90,14 @@ class FlashinferAttention:
             raise EngineError(f"attention flashinfer computes in bfloat16, not in {config.dtype}")
         self._make = wrappers(config.device)
         self._made: dict[Kind, Wrapper] = {}
-        self._shape = (model.heads, model.kv_heads, model.head_dim, config.page_size)
+        self._model, self._page = model, config.page_size
         self._device = config.device
         self._prepared: _Prepared | None = None
 
     def prepare(self, rows: Sequence[Row], *, causal: bool = True) -> Attend:
         if any(row.seen is not None for row in rows):
             raise EngineError("attention flashinfer takes no trees")
-        self._prepared = _Prepared(self, page_lists(rows, self._shape[-1]), causal)
+        self._prepared = _Prepared(self, page_lists(rows, self._page), causal)
         return self._prepared
 
     def planned(self, prepared: "_Prepared", kind: Kind) -> Wrapper:
@@ -100,13 +116,16 @@ class FlashinferAttention:
             torch.from_numpy(lists.begins_B),
             there(torch.from_numpy(lists.pages_J), self._device),
             torch.from_numpy(lists.last_R),
-            **dict(zip(("num_qo_heads", "num_kv_heads", "head_dim_qk", "page_size"), self._shape, strict=True)),
+            num_qo_heads=self._model.heads,
+            num_kv_heads=self._model.kv_heads,
+            head_dim_qk=self._model.head_dim,
+            page_size=self._page,
             causal=prepared.causal,
             sm_scale=kind.scale,
             window_left=-1 if kind.window is None else kind.window - 1,
             logits_soft_cap=kind.softcap,
             q_data_type=torch.bfloat16,
-        )  # fmt: skip
+        )
         return wrapper
 
 
