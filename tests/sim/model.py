@@ -177,15 +177,14 @@ class _Certain(NamedTuple):
 
 
 @dataclass
-class _Late:
-    """Verdicts that are not ready the first few times."""
+class _Coming:
+    """Verdicts that are ready when the forward is done."""
 
     verdicts: list[Verdict]
-    left: int
+    done: Callable[[], bool]
 
     def ready(self) -> bool:
-        self.left -= 1
-        return self.left < 0
+        return self.done()
 
     def take(self) -> list[Verdict]:
         return self.verdicts
@@ -194,8 +193,8 @@ class _Late:
 class HashWorker:
     """Runs steps: one slot for each position of each page holds the state that was computed there, twice.
 
-    `elapse` is told how many tokens a forward has; `watch` sees every step before it runs; `late` says how often
-    verdicts are looked for in vain.
+    `elapse` is told how many tokens a forward has, and says whether the forward is done, whenever it is asked; `watch`
+    sees every step before it runs.
     """
 
     def __init__(
@@ -203,13 +202,11 @@ class HashWorker:
         chain: Chain,
         pages: int,
         page_size: int,
-        elapse: Callable[[int], None],
+        elapse: Callable[[int], Callable[[], bool]],
         watch: Callable[[Step], None],
         *,
         rule: Entry = RULES["match"],
-        late: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._late = late
         self._rule = rule
         self._decide = rule.decide(VerifierConfig(model=Path())) if rule.decide else None
         self._chain = chain
@@ -221,7 +218,9 @@ class HashWorker:
 
     def begin(self, step: Step, _wake: object) -> Pending:
         """As a device does it: the verdicts may be on their way for a while."""
-        return _Late(self.run(step), self._late())
+        self._watch(step)
+        done = self._elapse(step.tokens)
+        return _Coming(self._computed(step), done)
 
     def run(
         self, step: Step, reached: Callable[[int], None] = lambda _layers: None
@@ -232,6 +231,11 @@ class HashWorker:
         """
         self._watch(step)
         self._elapse(step.tokens)
+        return self._computed(step, reached)
+
+    def _computed(
+        self, step: Step, reached: Callable[[int], None] = lambda _layers: None
+    ) -> list[Verdict]:
         places = [place for row in step.rows for place in self._write(row)]
         reached(1)
         for place in places:

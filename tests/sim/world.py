@@ -40,8 +40,8 @@ class World:
         self, seed: int, remember: int | None = 300, scenario: Scenario | None = None
     ) -> None:
         self.rng = random.Random(seed)
-        self._device = random.Random(f"{seed} device")  # the rest of a history does not hang on it
-        self._apart = self._device.random() < APART
+        device = random.Random(f"{seed} device")  # the rest of a history does not hang on it
+        self._apart = device.random() < APART
         self.now = 0.0
         self.turns = 0
         self.frames = 0  # that nodes sent
@@ -128,9 +128,24 @@ class World:
             seconds = 0.26
         self._ahead += on_grid(seconds)
 
-    def late(self) -> int:
-        """How often a verifier looks for verdicts in vain, and hears what has arrived instead."""
-        return self._device.randrange(3) if self._apart else 0
+    def computing(self, place: Place, tokens: int) -> Callable[[], bool]:
+        """A verifier begins a forward: what says whether it is done.
+
+        With a device, each time it is asked time passes to the next message that arrives meanwhile, or to the end.
+        """
+        began = self._ahead
+        self.forward(tokens)
+        end = self._ahead
+        if not self._apart:
+            return lambda: True
+        self._ahead = began
+
+        def done() -> bool:
+            due = place.due_next - self.now
+            self._ahead = min(max(self._ahead, due), end)
+            return due > end
+
+        return done
 
     def watch_step(self, place: VerifierPlace, step: Step) -> None:
         watch_step(self, place, step)
