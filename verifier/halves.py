@@ -19,7 +19,7 @@ LATER: Final = 1.0
 EVERY: Final = 256
 """Steps in halves after which all are verified at once again..."""
 TRIED: Final = 4
-"""...for so many, and answers are measured anew: one that comes while the CPU runs a step is heard behind it, however quick."""
+"""...for so many, and answers are measured anew: one that comes while a step runs is heard behind it, however quick."""
 SMOOTH: Final = 0.05
 
 
