@@ -104,7 +104,17 @@ def _triton(model: "ModelConfig", config: EngineConfig) -> Backend:
     return TritonAttention(model, config)
 
 
-BACKENDS: Final[Mapping[str, Loader]] = {"sdpa": _sdpa, "triton": _triton}
+def _flashinfer(model: "ModelConfig", config: EngineConfig) -> Backend:
+    from engine.attention_flashinfer import FlashinferAttention  # noqa: PLC0415
+
+    return FlashinferAttention(model, config)
+
+
+BACKENDS: Final[Mapping[str, Loader]] = {
+    "sdpa": _sdpa,
+    "triton": _triton,
+    "flashinfer": _flashinfer,
+}
 
 
 def chosen(name: str, device: str) -> str:

@@ -6,6 +6,7 @@ P pages, S positions of a page, U tokens whose keys are split; 2 is (key, value)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Any, Final
 
 import torch
@@ -137,6 +138,7 @@ class _Prepared:
         turn_and_store[(len(qkv_TXD), -(-qkv_TXD.shape[1] // at_once))](
             qkv_TXD, kv_PS2KD, cos_T1D, sin_T1D, slots_T, qkv_TXD.stride(0),
             A=queries, K=kv, D=size, HEADS=at_once, HALF=_power(size // 2), num_warps=4,
+            **short(kv_PS2KD.dtype),
         )  # fmt: skip
         return qkv_TXD[:, :queries]
 
@@ -182,6 +184,14 @@ class _Prepared:
 def precision(dtype: torch.dtype) -> str:
     """Float32 is for tests and is taken as it is; for other numbers it does not matter."""
     return "ieee" if dtype is torch.float32 else "tf32"
+
+
+def short(dtype: torch.dtype) -> dict[str, float]:
+    """What `turn_and_store` is told of numbers of one byte."""
+    if dtype.itemsize > 1:
+        return {"BITS": 0, "LARGEST": 0.0, "LEAST": 0.0}
+    known = torch.finfo(dtype)
+    return {"BITS": -round(log2(known.eps)), "LARGEST": known.max, "LEAST": known.tiny}
 
 
 def stages(shape: Shape) -> int:

@@ -71,5 +71,7 @@ def flatten(rows: Sequence[Row], page_size: int, device: str = "cpu") -> Batch:
     """Lay the rows end to end."""
     import torch  # noqa: PLC0415  # rows are made by code that has no use for torch
 
+    from engine.upload import there  # noqa: PLC0415
+
     made = [torch.tensor(each, dtype=torch.int64) for each in numbers(rows, page_size)]
-    return Batch(*(each.to(device) for each in made))
+    return Batch(*(there(each, device) for each in made))

@@ -19,6 +19,7 @@ from engine.buckets import Buckets
 from engine.errors import EngineError
 from engine.ragged import Room, deal, splits_of
 from engine.runner import Engine, Forward
+from engine.upload import there
 
 Replay = Callable[[], None]
 
@@ -29,12 +30,21 @@ class Recorder(Protocol):
     def record(self, run: Callable[[], None]) -> Replay:
         """Run it, and return what does the same again with whatever is in its buffers by then."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of the device that this process has taken so far."""
+
 
 class CudaRecorder:
     """CUDA graphs that share one pool of memory: one is replayed at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+
+    @property
+    def held(self) -> int:
+        return torch.cuda.memory_reserved(self._device)
 
     def record(self, run: Callable[[], None]) -> Replay:
         stream: Any = torch.cuda.Stream  # which is untyped
@@ -114,7 +124,8 @@ class GraphedEngine:
         self.replayed += 1
         logits_NV = self._logits_TV[:tokens]
         if wanted < tokens:
-            logits_NV = logits_NV.index_select(0, torch.tensor(places).to(logits_NV.device))
+            places_N = there(torch.tensor(places), logits_NV.device)
+            logits_NV = logits_NV.index_select(0, places_N)
         return Forward(logits_NV, {})
 
     def _room(self, size: int) -> Room:

@@ -36,9 +36,13 @@ def pool(shape: Sequence[int], kind: "dtype", device: str) -> "Tensor":
     """Zeros on a device."""
     import torch  # noqa: PLC0415
 
-    if device != "cpu":
-        return torch.zeros(tuple(shape), dtype=kind, device=device)
-    return torch.from_numpy(zeros(prod(shape) * kind.itemsize)).view(kind).view(tuple(shape))
+    size = prod(shape) * kind.itemsize
+    there = (
+        torch.from_numpy(zeros(size))
+        if device == "cpu"
+        else torch.zeros(size, dtype=torch.uint8, device=device)
+    )
+    return there.view(kind).view(tuple(shape))
 
 
 def present(device: str) -> None:

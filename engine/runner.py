@@ -13,9 +13,10 @@ from torch import Tensor
 
 from engine.attention import Attend, Reached, Telling, backend
 from engine.batch import Batch, Row, flatten
-from engine.config import Dtype, EngineConfig
+from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.features import Features
+from engine.kv import capability, check
 from engine.memory import pool, present
 from engine.models import Decoder, architecture
 from engine.models.config import ModelConfig
@@ -37,15 +38,15 @@ class Forward:
     hidden: Mapping[int, Tensor]
 
 
-def bytes_per_page(model: ModelConfig, page_size: int, dtype: Dtype) -> int:
-    """Memory of one page over all layers."""
-    itemsize: int = getattr(torch, dtype).itemsize
+def bytes_per_page(model: ModelConfig, page_size: int, numbers: str) -> int:
+    """Memory of one page over all layers, of numbers as torch calls them."""
+    itemsize: int = getattr(torch, numbers).itemsize
     return model.layers * page_size * 2 * model.kv_heads * model.head_dim * itemsize
 
 
-def pages_for(memory_bytes: int, model: ModelConfig, page_size: int, dtype: Dtype) -> int:
+def pages_for(memory_bytes: int, model: ModelConfig, page_size: int, numbers: str) -> int:
     """How many pages fit into that much memory."""
-    return memory_bytes // bytes_per_page(model, page_size, dtype)
+    return memory_bytes // bytes_per_page(model, page_size, numbers)
 
 
 class Engine:
@@ -63,7 +64,7 @@ class Engine:
         held = config.pages + config.spare
         shape = (held, config.page_size, 2, model.kv_heads, model.head_dim)
         # Zeros, because masked positions are multiplied by zero and garbage might not be finite.
-        dtype: torch.dtype = getattr(torch, config.dtype)
+        dtype: torch.dtype = getattr(torch, config.kv_numbers)
         self.kv = tuple(pool(shape, dtype, config.device) for _ in range(model.layers))
         self.attention = backend(config.attention, config.device)(model, config)
         self._wide = Widening(config.overwritten)
@@ -75,6 +76,7 @@ class Engine:
         Of several ranks, each has pages and weights of its own heads; see `engine.spanning`.
         """
         present(config.device)
+        check(config, capability(config.device))
         model = ModelConfig.read(folder, trust_remote_code=config.trust_remote_code)
         model.check_context(config.max_context)
         own = ranks.shard.own(model)
@@ -86,7 +88,7 @@ class Engine:
     @property
     def bytes_per_page(self) -> int:
         """Memory of one page over all layers."""
-        return bytes_per_page(self.model, self.config.page_size, self.config.dtype)
+        return bytes_per_page(self.model, self.config.page_size, self.config.kv_numbers)
 
     @torch.no_grad()
     def forward(

@@ -1,4 +1,4 @@
-"""Many small arrays to a device in one copy, and back in one.
+"""Numbers to a device without waiting for what it computes, many small arrays in one copy or one tensor; and back.
 
 Shapes: B bytes of all of them.
 """
@@ -45,6 +45,13 @@ def download(tensors: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
         part.copy().view(_numbers(each.dtype)).reshape(tuple(each.shape))
         for part, each in zip(parts, tensors, strict=True)
     ]
+
+
+def there(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """One tensor of the host, which nobody may change afterwards."""
+    if torch.device(device).type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _kind(array: npt.NDArray[Any]) -> torch.dtype:

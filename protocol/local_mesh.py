@@ -97,6 +97,11 @@ class LocalMesh:
         """Messages that were sent to this node and not read yet."""
         return len(self._inbox)
 
+    @property
+    def due(self) -> float:
+        """When the first message that was not read yet arrives, or did; infinity: none is on its way."""
+        return self._inbox[0][0] if self._inbox else float("inf")
+
     def connect(self, address: str) -> Peer:
         return address
 

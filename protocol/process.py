@@ -114,3 +114,9 @@ def die_with_parent() -> None:
 def announce(state: str, **fields: Any) -> None:
     """Tell the parent: `loading`, `ready`, `draining` or `failed`, with what it must know."""
     print(json.dumps({"state": state, **fields}), flush=True)  # noqa: T201
+
+
+def advance(node_id: str, what: str, done: int, total: int) -> None:
+    """Tell the parent how far something is that takes long while this node loads."""
+    progress = {"what": what, "done": done, "total": total}
+    announce("loading", node_id=node_id, progress=progress)

@@ -12,6 +12,8 @@ ITEMSIZE: Final = {
     "int64": 8,
     "int32": 4,
     "uint8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
 }
 """Bytes of one item for every dtype that may be on the wire."""
 

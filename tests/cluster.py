@@ -11,7 +11,7 @@ from drafter.config import DrafterConfig
 from drafter.core import DrafterCore
 from drafter.node import DrafterNode
 from drafter.proposers import PROPOSERS
-from engine.config import Dtype, EngineConfig, Implementation
+from engine.config import Dtype, EngineConfig, Implementation, KvDtype
 from engine.features import made_by
 from engine.models.config import ModelConfig
 from engine.pages import PagePool
@@ -89,6 +89,8 @@ class Cluster:
         max_chunk: int = 64,
         max_running: int = 16,
         implementation: Implementation = "auto",
+        attention: str = "auto",
+        kv_dtype: KvDtype = "auto",
         features: FeaturesConfig = FeaturesConfig(),  # noqa: B008  # frozen
         overlap: bool = True,
         planner: str = "fixed",  # whatever is at hand is verified: budgets would leave it out
@@ -118,6 +120,8 @@ class Cluster:
             max_context=context,
             dtype=dtype,
             implementation=implementation,
+            attention=attention,
+            kv_dtype=kv_dtype,
         )
         self.engine = Engine.load(target, self._engine_config, words or ALONE)
         runs = SpanningEngine(self.engine, words) if words else self.engine

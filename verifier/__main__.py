@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from engine.errors import EngineError
@@ -15,7 +16,7 @@ from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.messages import Fingerprint, Limits
-from protocol.process import Control, Peers, Stop, announce
+from protocol.process import Control, Peers, Stop, advance, announce
 from protocol.runtime import (
     Tells,
     arguments,
@@ -118,7 +119,7 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     vet(config)
     if config.rank:
         raise LocalError(f"rank {config.rank} of a target is `python -m verifier.follower`")
-    loaded = load(config)
+    loaded = load(config, partial(advance, config.node_id))
     model, pages, longest, rows = loaded.model, loaded.pages, loaded.longest, loaded.rows
     weights = loaded.weights
     tokenizer = load_tokenizer(config.model)

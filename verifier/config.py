@@ -261,6 +261,10 @@ class VerifierConfig(BaseModel):
         60.0, gt=0, description="a rank that keeps a forward waiting for longer is lost"
     )
     page_size: int = Field(16, ge=1, description="positions a KV page holds")
+    kv_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = Field(
+        "auto",
+        description="numbers that KV pages hold; auto: those of `dtype`; fp8 (fp8_e4m3) needs attention triton",
+    )
     kv_bytes: int = Field(512 << 20, ge=1 << 20, description="memory for KV pages; of each rank")
     context: int = Field(0, ge=0, description="longest prompt + output; 0: the model's own")
     features: FeaturesConfig = FeaturesConfig()

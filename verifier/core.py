@@ -85,6 +85,7 @@ class VerifierCore:
         self._planner = planner
         self._traces = traces
         self._ended: float | None = None  # the last step, if nothing was idle since
+        self._plain: dict[int, str] = {}  # why choices take part in the planned step without drafts
         self._generations = self.fronts.generations
 
     # --- events ---------------------------------------------------------------------------------
@@ -194,10 +195,20 @@ class VerifierCore:
             self.handover.drop(generation, "its pages are needed elsewhere", now)
         if step is None:
             self._ended = None
-        elif self._traces is not None:
-            self._traces.planned(self._decoding(step), self._planner.choice.reason)
+        else:
+            self._planned(step)
         self.record.planned(self.scheduler.admitted, self.scheduler.preempted, now)
         return step
+
+    def _planned(self, step: Step) -> None:
+        """Note what the step's verdicts must not be asked for: meanwhile tails may come."""
+        self._plain = {
+            work.request: self.drafting.why_plain(self._generations[work.request], work)
+            for work in step.rows
+            if work.draws
+        }
+        if self._traces is not None:
+            self._traces.planned(self._decoding(step), self._planner.choice.reason)
 
     def _decoding(self, step: Step) -> list[Generation]:
         """Choices whose row is a window: the anchor and drafts."""
@@ -248,7 +259,7 @@ class VerifierCore:
         assert generation.sequence is not None
         taken = generation.take(verdict)
         generation.count_round(work.drafts, verdict.accepted)
-        why = self.drafting.why_plain(generation, work)
+        why = self._plain[work.request]
         part = Round(work.drafts, verdict.accepted, len(taken), why, *times)
         self.record.committed(generation, part)
         if self._traces is not None:

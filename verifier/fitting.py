@@ -5,6 +5,8 @@ from typing import Any
 import torch
 
 from engine.allotment import Allotment, Sizes
+from engine.attention import chosen
+from engine.attention_flashinfer import WORKSPACE
 from engine.buckets import Buckets
 from engine.models.config import ModelConfig
 from engine.ragged import scratch_bytes, splits_of
@@ -40,6 +42,8 @@ def parts(
         itemsize=itemsize,
     )
     split = scratch_bytes(tokens, splits_of(longest), own.heads, model.head_dim)
+    if chosen(config.attention, config.device) == "flashinfer":
+        split = WORKSPACE
     return Allotment(
         {
             "weights": _weights(numbers(config.model), model, ranks) * itemsize,

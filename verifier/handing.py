@@ -18,7 +18,7 @@ def layout_of(engine: Engine, weights: str) -> Layout:
     """What another node's pages must fit. `weights` is the fingerprint of the target's."""
     model, config = engine.model, engine.config
     heads = model.kv_heads
-    target = Layer("target", config.dtype, heads, model.head_dim, 0, heads)
+    target = Layer("target", config.kv_numbers, heads, model.head_dim, 0, heads)
     layers = [target] * model.layers
     drafter = ""
     if engine.features is not None:

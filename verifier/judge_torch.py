@@ -11,6 +11,7 @@ from engine.adjust import Adjustments, adjust, dead_end, restrict
 from protocol.messages import Sampling
 from verifier.acceptance import Rule
 from verifier.matcher import Masks
+from verifier.pending import Known, Pending, Wake
 from verifier.step import Verdict, Work
 
 DEAD_END: Final = "no token is left that may be drawn: what the request allows and what it bans exclude each other"
@@ -21,6 +22,9 @@ class TorchJudge:
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
+
+    def begin(self, windows: Sequence[Work], logits_NV: Tensor, _wake: Wake) -> Pending:
+        return Known(self(windows, logits_NV) if windows else ())
 
     def __call__(self, windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
         logits_NV = logits_NV.cpu()

@@ -4,12 +4,14 @@ Shapes: R windows, N rows of logits of all of them, V vocabulary, C chunks of a 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from engine.download import Fetch, fetcher
 from engine.kernels import check
 from engine.kernels.sampling import adjust, filter_rows, finish_rows, summarise
 from engine.kernels.windows import decide
@@ -18,13 +20,12 @@ from engine.upload import upload
 from verifier import packing
 from verifier.acceptance import RULES, make, rates
 from verifier.config import VerifierConfig
-from verifier.judge_torch import DEAD_END, End, TorchJudge, adjustments, bans, changes, cut
-from verifier.matcher import Masks
+from verifier.judge_torch import TorchJudge, adjustments, bans, changes
 from verifier.packing import Asked
+from verifier.pending import Known, Pending, Then, Wake
 from verifier.rules.decisions import conditional
-from verifier.rules.plain import compare
-from verifier.rules.windows import NOT_NUMBERS
 from verifier.step import Verdict, Work
+from verifier.unpacking import Coming, verdicts
 
 CHUNK: Final = 2048
 STEP: Final = 512
@@ -35,8 +36,6 @@ TESTED: Final[Mapping[str, int]] = {"ratio": 0, "block": 1, "threshold": 2, "syn
 REGISTERS: Final = 168
 """Of a thread that decides: left to itself the compiler takes fewer, and spills (`docs/gpu.md`)."""
 UNFILTERED: Final = 2**31 - 1
-DEAD: Final = 1
-"""State of a row from which nothing may be drawn."""
 
 
 class TritonJudge:
@@ -45,8 +44,16 @@ class TritonJudge:
     The vocabulary is taken `chunk` tokens at a time, by searches `step` of them.
     """
 
-    def __init__(self, config: VerifierConfig, *, chunk: int = CHUNK, step: int = STEP) -> None:
+    def __init__(
+        self,
+        config: VerifierConfig,
+        *,
+        chunk: int = CHUNK,
+        step: int = STEP,
+        fetch: Fetch | None = None,
+    ) -> None:
         check(config.device)
+        self._fetch = fetch or fetcher(config.device)
         self._chunk, self._step = chunk, step
         self.elsewhere = 0
         self._config = config
@@ -57,28 +64,36 @@ class TritonJudge:
         self._other = TorchJudge(make(config))
 
     def __call__(self, windows: Sequence[Work], logits_NV: Tensor) -> list[Verdict]:
+        """The verdicts, waited for."""
+        return self.begin(windows, logits_NV, lambda: None).take()
+
+    def begin(self, windows: Sequence[Work], logits_NV: Tensor, wake: Wake) -> Pending:
+        if not windows:
+            return Coming(self._fetch(logits_NV.new_zeros(1), wake), lambda _: [])
         asked = [Asked(work, adjustments(work.sampling), bans(work)) for work in windows]
         # `block` looks at rows behind a dead end, for which only the CPU's way of drawing there is defined.
         far = [self._config.rule == "block" and each.bans for each in asked]
         if not any(far):
-            return self._judge(asked, logits_NV)
+            return self._begin(asked, logits_NV, wake)
         self.elsewhere += sum(far)
         parts = list(torch.split(logits_NV, [work.draws for work in windows]))
-        verdicts: list[Verdict | None] = [None] * len(windows)
-        for chosen in (True, False):
-            places = [place for place, each in enumerate(far) if each is chosen]
-            if places:
-                own = torch.cat([parts[place] for place in places])
-                made = (
-                    self._other([windows[place] for place in places], own)
-                    if chosen
-                    else self._judge([asked[place] for place in places], own)
-                )
-                for place, verdict in zip(places, made, strict=True):
-                    verdicts[place] = verdict
-        return [each for each in verdicts if each is not None]
+        here = [place for place, each in enumerate(far) if each]
+        there = [place for place, each in enumerate(far) if not each]
+        pending: Pending = Known(())
+        if there:
+            near = torch.cat([parts[place] for place in there])
+            pending = self._begin([asked[place] for place in there], near, wake)
+        apart = torch.cat([parts[place] for place in here])
+        judged = self._other([windows[place] for place in here], apart)
 
-    def _judge(self, asked: Sequence[Asked], logits_NV: Tensor) -> list[Verdict]:
+        def together(others: list[Verdict]) -> list[Verdict]:
+            made = dict(zip(here, judged, strict=True)) | dict(zip(there, others, strict=True))
+            return [made[place] for place in range(len(windows))]
+
+        return Then(pending, together)
+
+    def _begin(self, asked: Sequence[Asked], logits_NV: Tensor, wake: Wake) -> Pending:
+        """Launch everything, and the copy of what comes of it."""
         logits_NV = logits_NV.contiguous()
         N, V = logits_NV.shape
         masks = [
@@ -114,19 +129,7 @@ class TritonJudge:
             ends=ends,
             hot=len(hot),
         )
-        said = out.cpu().numpy()  # the one moment at which the host waits
-        tokens, states = said[:N], said[N : 2 * N]
-        kept, last, state = said[2 * N :].reshape(3, -1)
-        works = [each.work for each in asked]
-        verdicts = compare(works, tokens.tolist(), (states == 0).tolist())
-        for place in hot:
-            verdicts[place] = self._tested(works[place], kept[place], last[place], state[place])
-        return [
-            _ended(verdict, each, grammar, states[first : first + each.work.draws])
-            for verdict, each, grammar, first in zip(
-                verdicts, asked, masks, packing.begins(asked), strict=True
-            )
-        ]
+        return Coming(self._fetch(out, wake), partial(verdicts, asked, masks, hot))
 
     def _hot(self, asked: Sequence[Asked]) -> list[int]:
         """Windows whose guesses are tested by numbers: at temperature 0 all rules but a curve compare tokens."""
@@ -193,16 +196,6 @@ class TritonJudge:
                 num_warps=8, maxnreg=REGISTERS,
             )  # fmt: skip
 
-    @staticmethod
-    def _tested(work: Work, kept: int, last: int, state: int) -> Verdict:
-        tokens = work.tested[: int(kept)]
-        if state:
-            return Verdict(tokens, len(tokens), fault=NOT_NUMBERS)
-        if last >= 0:
-            tokens = (*tokens, int(last))
-        # A guess that took the place of the target's own token is not counted as a draft.
-        return Verdict(tokens, len(tokens) - 1)
-
 
 def _adjust(logits_NV: Tensor, on: Mapping[str, Tensor], arrays: Mapping[str, Any]) -> None:
     """Biases and penalties, then what cannot come."""
@@ -217,16 +210,3 @@ def _adjust(logits_NV: Tensor, on: Mapping[str, Tensor], arrays: Mapping[str, An
         )  # fmt: skip
     if len(arrays["bans"]):
         logits_NV.view(-1).index_fill_(0, on["bans"], float("-inf"))
-
-
-def _ended(verdict: Verdict, each: Asked, grammar: Masks | None, states: Any) -> Verdict:  # noqa: ANN401
-    """The same, where no token may stand somewhere."""
-    if not each.bans:
-        return verdict
-    dead = np.flatnonzero(states == DEAD)
-    rows = len(grammar.rows) if grammar else 0
-    if grammar and grammar.fault and (not len(dead) or dead[0] > rows):
-        return cut(verdict, End(rows, grammar.fault))
-    if len(dead) and verdict.fault and len(verdict.tokens) == dead[0]:
-        return Verdict(verdict.tokens, int(dead[0]), fault=DEAD_END)
-    return verdict

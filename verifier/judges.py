@@ -4,14 +4,22 @@ A judge is a file and a line in the table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from verifier.acceptance import make
 from verifier.config import VerifierConfig
-from verifier.step import Verdict, Work
+from verifier.pending import Pending, Wake
+from verifier.step import Work
 
-Judge = Callable[[Sequence[Work], Any], list[Verdict]]
-"""(windows, logits_NV) -> a verdict for each window; `draws` rows of logits for each, which may be changed."""
+
+class Judge(Protocol):
+    """One per verifier."""
+
+    def begin(self, windows: Sequence[Work], logits_NV: Any, wake: Wake) -> Pending:  # noqa: ANN401, N803  # torch's
+        """A verdict for each window, of `draws` rows of logits each, which may be changed until it is taken.
+
+        Of no windows nothing comes, but not before what was asked of the device is done.
+        """
 
 
 def _torch(config: VerifierConfig) -> Judge:

@@ -1,12 +1,15 @@
 """From a configuration to a target that computes, warmed up."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 
+from engine.attention import chosen
 from engine.buckets import Buckets, buckets
-from engine.config import EngineConfig
+from engine.config import EngineConfig, kv_numbers
 from engine.features import bytes_per_slot
 from engine.memory import present
 from engine.models import lean
@@ -22,7 +25,7 @@ from verifier.ranks import Span, shard, spanned
 from verifier.reading import FeatureRows, capture, projection
 
 if TYPE_CHECKING:
-    from engine.graphs import GraphedEngine
+    from engine.graphs import GraphedEngine, Recorder
 
 log = logging.getLogger("verifier")
 
@@ -48,7 +51,16 @@ class Loaded(NamedTuple):
     span: Span | None = None
 
 
-def load(config: VerifierConfig) -> Loaded:
+Advance = Callable[[str, int, int], None]
+"""Hears what is done while a target is loaded, how much of it, and out of how much."""
+
+
+def logged(what: str, done: int, total: int) -> None:
+    """For those whom nobody watches."""
+    log.info("%s: %d of %d", what, done, total)
+
+
+def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
     """Read the checkpoint and run the first forwards, or raise EngineError."""
     torch.set_num_threads(config.threads)
     present(config.device)
@@ -56,7 +68,10 @@ def load(config: VerifierConfig) -> Loaded:
     kept = projection(config.features, config.device)
     width = kept.width if kept else len(config.features.states) * model.hidden
     own = shard(config).own(model)
-    page_bytes = bytes_per_page(own, config.page_size, config.dtype)
+    held = kv_numbers(config.kv_dtype, config.dtype)
+    if held != config.dtype:
+        log.info("pages hold %s: keys and values are rounded to it", held)
+    page_bytes = bytes_per_page(own, config.page_size, held)
     row_bytes = config.page_size * bytes_per_slot(width, config.features.dtype)
     pages = config.kv_bytes // (page_bytes + row_bytes)
     longest = min(config.context or model.positions, pages * config.page_size)
@@ -70,6 +85,7 @@ def load(config: VerifierConfig) -> Loaded:
         pages=pages,
         max_context=longest,
         dtype=config.dtype,
+        kv_dtype=config.kv_dtype,
         device=config.device,
         page_size=config.page_size,
         spare=sizes is not None,
@@ -83,13 +99,17 @@ def load(config: VerifierConfig) -> Loaded:
     weights = fingerprint(config.model)
     if span is not None:
         span.words.agree(
-            f"weights {weights} in {config.dtype}, {pages} pages of {config.page_size}, context {longest}"
+            f"weights {weights} in {config.dtype}, {pages} pages of {config.page_size} in {held}, "
+            f"context {longest}"
         )
     if config.rank:
         return Loaded(target, target, model, pages, longest, None, weights, (), span)
     rows = capture(target, config.features, kept)
     if sizes is not None:
-        graphed = _graphed(config, target, sizes)
+        from engine.graphs import CudaRecorder  # noqa: PLC0415  # triton, which CPUs do without
+
+        most = config.scheduler.max_running
+        graphed = graphs(target, sizes, most, CudaRecorder(config.device), advance)
         return Loaded(graphed, target, model, pages, longest, rows, weights, sizes.sizes)
     leading = SpanningEngine(target, span.words) if span else target
     if config.device != "cpu":
@@ -107,15 +127,19 @@ def captured(config: VerifierConfig) -> Buckets | None:
     """
     if config.device == "cpu" or not config.graphs or config.tensor_parallel > 1:
         return None
+    if chosen(config.attention, config.device) != "triton":  # it reads rows when it runs
+        return None
     return buckets(config.scheduler.max_running * (config.planner.draft_length + 1))
 
 
-def _graphed(config: VerifierConfig, target: Engine, sizes: Buckets) -> "GraphedEngine":
-    from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
+def graphs(
+    target: Engine, sizes: Buckets, rows: int, recorder: "Recorder", advance: Advance
+) -> "GraphedEngine":
+    """The target with its forwards of up to so many rows captured."""
+    from engine.graphs import GraphedEngine  # noqa: PLC0415
 
-    graphed = GraphedEngine(target, sizes, config.scheduler.max_running, CudaRecorder())
-    before = torch.cuda.memory_reserved(config.device)
-    graphed.capture(lambda done, all_: log.info("captured %d of %d graphs", done, all_))
-    taken = torch.cuda.memory_reserved(config.device) - before
-    log.info("graphs took %.2f GiB", taken / (1 << 30))
+    before = recorder.held
+    graphed = GraphedEngine(target, sizes, rows, recorder)
+    graphed.capture(partial(advance, "graphs"))
+    log.info("graphs took %.2f GiB", (recorder.held - before) / (1 << 30))
     return graphed

@@ -13,6 +13,7 @@ from verifier.compiler import Compiler, DirectCompiler, refuse
 from verifier.core import VerifierCore
 from verifier.keeping import Keeper
 from verifier.logline import Summaries
+from verifier.pending import Pending, Wake
 from verifier.step import Step, Verdict
 
 log = logging.getLogger(__name__)
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 class Worker(Protocol):
     """Runs one step on the target and judges its drafts."""
 
-    def run(self, step: Step) -> list[Verdict]:
-        """A verdict for each row, in order."""
+    def begin(self, step: Step, wake: Wake) -> Pending:
+        """Have it computed: a verdict for each row, in order. `wake` is called when those that were not ready are."""
 
 
 class Spans(Protocol):
@@ -81,10 +82,7 @@ class VerifierNode:
     def turn(self) -> bool:
         """Read, decide, run one step, say; False when there was nothing to run."""
         now = self._clock()
-        events = self.endpoint.drain(now)
-        log_links(log, events)
-        for event in events:
-            self.core.handle(event, now)
+        self._hear(now)
         for grammar in self.core.fronts.grammars:
             self._compiler.ask(grammar)
         self.core.fronts.grammars.clear()
@@ -95,13 +93,27 @@ class VerifierNode:
         if step is None:
             self.stopped = self.stopped or (self.core.draining and self.core.idle)
         else:
-            verdicts = self._worker.run(step)
+            verdicts = self._computed(step)
             done = self._clock()
             self.core.settle(step, verdicts, now, done)
             say(self.core, self.endpoint, done)
             now = done
         self._tell(now)
         return step is not None
+
+    def _hear(self, now: float) -> None:
+        events = self.endpoint.drain(now)
+        log_links(log, events)
+        for event in events:
+            self.core.handle(event, now)
+
+    def _computed(self, step: Step) -> list[Verdict]:
+        """The verdicts of a step. What arrives while a device computes is heard before they are taken."""
+        pending = self._worker.begin(step, self.endpoint.mesh.wake)
+        while not pending.ready():
+            pause(self.endpoint, self._clock)
+            self._hear(self._clock())
+        return pending.take()
 
     def close(self) -> None:
         """The loop is over."""

@@ -1,6 +1,7 @@
 """Where it is kept what steps cost on this machine with this model, be it measured or learned while serving.
 
-Tables lie in the cache folder, one file for each machine, model, type of numbers, number of threads and of ranks.
+Tables lie in the cache folder, one file for each machine, model, type of numbers (of pages, too), number of threads
+and of ranks.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.attention import chosen
+from engine.config import kv_numbers
 from protocol.rundir import cache_folder
 from verifier.config import VerifierConfig
 from verifier.costs import CostTable
@@ -34,7 +36,9 @@ def place(config: VerifierConfig, weights: str, machine: str) -> Path:
     attention = chosen(config.attention, config.device)
     parts = (machine, weights, config.dtype, attention, config.implementation)
     ranks = (config.tensor_parallel,) if config.tensor_parallel > 1 else ()
-    key = sha256(json.dumps((*parts, config.threads, *ranks)).encode()).hexdigest()[:24]
+    held = kv_numbers(config.kv_dtype, config.dtype)
+    kept = (held,) if held != config.dtype else ()
+    key = sha256(json.dumps((*parts, config.threads, *ranks, *kept)).encode()).hexdigest()[:24]
     return cache_folder() / "costs" / f"{key}.json"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -12,6 +13,7 @@ from engine.scores import score
 from protocol.messages import Scored
 from verifier.judge_torch import changes, views
 from verifier.judges import Judge
+from verifier.pending import Pending, Then, Wake
 from verifier.step import Step, Verdict, Work
 
 
@@ -27,50 +29,49 @@ class EngineWorker:
 
     def __init__(self, engine: Target, judge: Judge) -> None:
         self._engine = engine
-        self._verdicts = judge
+        self._judge = judge
 
     @torch.inference_mode()
-    def run(self, step: Step) -> list[Verdict]:
-        """A verdict for each row, in order; chunks that go on emit nothing."""
+    def begin(self, step: Step, wake: Wake) -> Pending:
+        """See `verifier.node.Worker`; chunks that go on emit nothing."""
         logits = self._engine.forward(
             [Row(work.tokens, work.start, work.pages, work.logits) for work in step.rows]
         ).logits_NV
-        verdicts = self._judge(step.rows, logits)
-        if any(work.predicted for work in step.rows):
-            verdicts = [
-                replace(
-                    verdict, prompt_logprobs=_scored(rows, work.predicted, work.prompt_logprobs)
-                )
-                for work, rows, verdict in zip(
-                    step.rows,
-                    _split(logits, [work.logits for work in step.rows]),
-                    verdicts,
-                    strict=True,
-                )
-            ]
-        return verdicts
-
-    def _judge(self, rows: Sequence[Work], logits: Tensor) -> list[Verdict]:
-        windows = [work for work in rows if work.draws]
-        if not windows:
-            return [Verdict() for _ in rows]
-        drawn = _draws(rows, logits)
-        raw = drawn
-        scored = any(work.logprobs is not None or work.predicted for work in rows)
+        windows = [work for work in step.rows if work.draws]
+        raw = drawn = _draws(step.rows, logits)
+        scored = any(work.logprobs is not None or work.predicted for work in step.rows)
         if scored and any(changes(work) for work in windows):
             drawn = drawn.clone()  # scores are of what the target said itself
-        verdicts = self._verdicts(windows, drawn)
-        if any(work.logprobs is not None for work in windows):
-            verdicts = [
-                verdict
-                if work.logprobs is None
-                else replace(verdict, logprobs=_scored(window, verdict.tokens, work.logprobs))
-                for work, window, verdict in zip(
-                    windows, views(windows, raw), verdicts, strict=True
-                )
-            ]
-        judged = iter(verdicts)
-        return [next(judged) if work.draws else Verdict() for work in rows]
+        pending = self._judge.begin(windows, drawn, wake)
+        return Then(pending, partial(_told, step.rows, logits, raw))
+
+    def run(self, step: Step) -> list[Verdict]:
+        """The same, waited for."""
+        return self.begin(step, lambda: None).take()
+
+
+@torch.inference_mode()
+def _told(
+    rows: Sequence[Work], logits: Tensor, raw: Tensor, verdicts: Sequence[Verdict]
+) -> list[Verdict]:
+    """A verdict for each row from those of its windows, with the scores that were asked for."""
+    windows = [work for work in rows if work.draws]
+    if any(work.logprobs is not None for work in windows):
+        verdicts = [
+            verdict
+            if work.logprobs is None
+            else replace(verdict, logprobs=_scored(window, verdict.tokens, work.logprobs))
+            for work, window, verdict in zip(windows, views(windows, raw), verdicts, strict=True)
+        ]
+    judged = iter(verdicts)
+    told = [next(judged) if work.draws else Verdict() for work in rows]
+    if not any(work.predicted for work in rows):
+        return told
+    parts = _split(logits, [work.logits for work in rows])
+    return [
+        replace(verdict, prompt_logprobs=_scored(part, work.predicted, work.prompt_logprobs))
+        for work, part, verdict in zip(rows, parts, told, strict=True)
+    ]
 
 
 def _draws(rows: Sequence[Work], logits: Tensor) -> Tensor:

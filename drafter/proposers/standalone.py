@@ -225,6 +225,6 @@ def captured(engine: Engine) -> Forwards:
     """Forwards of a draft model on a GPU, captured by how many tokens they take: a turn is one graph."""
     from engine.graphs import CudaRecorder, GraphedEngine  # noqa: PLC0415  # triton, which CPUs do without
 
-    made = GraphedEngine(engine, buckets(GRAPHED), GRAPHED, CudaRecorder())
+    made = GraphedEngine(engine, buckets(GRAPHED), GRAPHED, CudaRecorder(engine.config.device))
     made.capture(lambda done, all_: log.info("captured %d of %d graphs", done, all_))
     return made.forward

@@ -158,13 +158,33 @@ def merge(
 
 
 @triton.jit
+def to_short(x, BITS: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr):
+    """The nearest number with so many bits behind its first, ties to even; beyond the largest, that.
+
+    Below `LEAST` numbers are evenly spaced. Conversions of compilers and of the interpreter differ; of what comes of
+    this they change nothing.
+    """
+    x = tl.minimum(tl.maximum(x, -LARGEST), LARGEST)
+    bits = x.to(tl.int32, bitcast=True)
+    cut: tl.constexpr = 23 - BITS
+    bits += (1 << (cut - 1)) - 1 + ((bits >> cut) & 1)
+    near = ((bits >> cut) << cut).to(tl.float32, bitcast=True)
+    even: tl.constexpr = (
+        1.5 * (1 << cut) * LEAST
+    )  # beside it float32 is spaced as short numbers are
+    return tl.where(tl.abs(x) < LEAST, (x + even) - even, near)
+
+
+@triton.jit
 def turn_and_store(
     qkv, kv, cos, sin, slots, qkv_token,
     A: tl.constexpr, K: tl.constexpr, D: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr,
+    BITS: tl.constexpr, LARGEST: tl.constexpr, LEAST: tl.constexpr,
 ):  # fmt: skip
     """Turn queries and keys of one token by its angles, and put its keys and values into its slot.
 
-    The sines of the first half are negated (`engine.rotary.tables`).
+    The sines of the first half are negated (`engine.rotary.tables`). Where pages hold numbers of one byte, these have
+    `BITS` behind their first (0: pages hold others), and range from `LEAST`, the least normal one, to `LARGEST`.
     """
     token = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
@@ -188,5 +208,7 @@ def turn_and_store(
     slot = tl.load(slots + token).to(tl.int64)
     to_hd = kv + slot * (2 * K * D) + (head - A)[:, None] * D + d[None, :]
     kept = there & (head >= A)[:, None]
+    if BITS:
+        x_new, y_new = to_short(x_new, BITS, LARGEST, LEAST), to_short(y_new, BITS, LARGEST, LEAST)
     tl.store(to_hd, x_new.to(kv.dtype.element_ty), mask=kept)
     tl.store(to_hd + D // 2, y_new.to(kv.dtype.element_ty), mask=kept)

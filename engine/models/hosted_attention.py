@@ -13,12 +13,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
 from engine.attention import Attend, Kind
+from engine.kv import keep
 
 NAME: Final = "draftmesh"
 MaskFunction = Callable[[int, int, Tensor, Tensor], Tensor]
@@ -73,7 +73,7 @@ class Pages:
         self, layer: nn.Module, q_TAD: Tensor, k_TKD: Tensor, v_TKD: Tensor, kind: Kind
     ) -> Tensor:
         kv_PS2KD = self.kv[self.layers[layer]]
-        kv_PS2KD.flatten(0, 1).index_copy_(0, self.slots_T, torch.stack((k_TKD, v_TKD), dim=1))
+        keep(kv_PS2KD, self.slots_T, k_TKD, v_TKD)
         return self.attend(q_TAD, kv_PS2KD, kind)
 
     def mask(self, mask: Mask) -> None:

@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
-from orchestrator.commands.output import FAILED, complain, out, say
+from orchestrator.commands.output import FAILED, complain, out, progress, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.commands.stream import Painter, StreamError, Tally, events, lengths_by, spans
 from orchestrator.config import Config
@@ -79,17 +80,22 @@ def ask_running(wish: Wish, url: str | None) -> int | None:
 def ask_new(wish: Wish, config: Config) -> int:
     """Start a service for this one question, and leave nothing of it."""
     wish = replace(wish, api_key=config.front.api_key.get_secret_value())
-    service = launch(config.model_copy(update={"port": 0, "host": "127.0.0.1"}))
-    try:
-        if not serving(service):
-            over = service.wait()
-            complain(over.text if over is not None and over.text else "The service did not start.")
-            return FAILED
-        return _ask(wish, _Place(url=service.url, folder=_served(config)))
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        _end(service)
+    with ExitStack() as shown:
+        report = shown.enter_context(progress())
+        own = config.model_copy(update={"port": 0, "host": "127.0.0.1"})
+        service = launch(own, report=report)
+        try:
+            if not serving(service):
+                over = service.wait()
+                text = over.text if over is not None else ""
+                complain(text or "The service did not start.")
+                return FAILED
+            shown.close()
+            return _ask(wish, _Place(url=service.url, folder=_served(config)))
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(service)
 
 
 def _end(service: Service) -> None:

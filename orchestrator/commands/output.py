@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.models import Report
+from orchestrator.models import Report, silent
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -56,22 +57,50 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
-    """A bar for each stage that reports; nothing where nobody watches."""
-    with Progress(
+def progress(*, lines: bool = False, console: Console = err) -> Iterator[Report]:
+    """A bar for each stage that reports, from any thread; later than the block none is drawn.
+
+    Where no terminal watches nothing is said, or with `lines` a line for each quarter of a stage.
+    """
+    if not console.is_terminal:
+        yield _Quarters().report if lines else silent
+        return
+    bars = Progress(
         TextColumn("  {task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeElapsedColumn(),
-        console=err,
+        console=console,
         transient=True,
-        disable=not err.is_terminal,
-    ) as bars:
-        tasks: dict[str, int] = {}
+    )
+    tasks: dict[str, int] = {}
+    lock, over = threading.Lock(), threading.Event()
 
-        def report(what: str, done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
+        with lock:
+            if over.is_set():
+                return
+            bars.start()  # not before: most of what is waited for has no stages
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(bars.task_ids[tasks[what]], completed=done, total=total)
 
+    try:
         yield report
+    finally:
+        with lock:
+            over.set()
+            bars.stop()
+
+
+class _Quarters:
+    """A line when a stage begins, and for each quarter of it."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, int] = {}
+
+    def report(self, what: str, done: int, total: int) -> None:
+        quarter = 4 * done // max(total, 1)
+        if quarter > self._said.get(what, -1):
+            self._said[what] = quarter
+            say(f"  {what}: {done} of {total}")

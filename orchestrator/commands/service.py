@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from drafter.config import DrafterConfig
 from orchestrator.commands.output import progress, stage
 from orchestrator.config import Config, near
-from orchestrator.launch import LAUNCHERS, Service, wanted
+from orchestrator.launch import LAUNCHERS, Service, Watch, wanted
 from orchestrator.launch.events import Changed
 from orchestrator.launch.plan import Child, apart, children, drafter, spare
 from orchestrator.launch.threads import LIGHT, usable_cores
-from orchestrator.models import resolve
+from orchestrator.models import Report, resolve, silent
 from orchestrator.settings import ConfigError
 from verifier.config import FeaturesConfig
 
@@ -31,10 +31,12 @@ def launch(
     *,
     arrange: Callable[[Config, Path, Path | None, int], list[Child]] = children,
     news: Callable[[str, str, float], None] = stage,
+    report: Report = silent,
 ) -> Service:
     """Fetch what is needed and start the processes; see `serving` for when they serve.
 
-    `arrange` says which processes, `news` hears a name, what became of it and when that was begun.
+    `arrange` says which processes, `news` hears a name, what became of it and when that was begun; `report` how far a
+    process is with something that takes long, from another thread.
     """
     begun = time.monotonic()
     config, target, draft = fetched(config, news)
@@ -42,16 +44,24 @@ def launch(
     if launcher not in LAUNCHERS:
         raise ConfigError(f"There is no launcher {launcher!r}{near(launcher, LAUNCHERS)}")
 
-    def watch(change: Changed) -> None:
-        if word := NEWS.get(change.state):
-            text = f"{word}: {change.text}" if change.text else word
-            news(change.name, text, begun)
-
     if launcher != "local":
         config = apart(config)
     cores = usable_cores()
     processes = arrange(config, target, draft, cores)
+    watch = watching(lambda name, text: news(name, text, begun), report)
     return LAUNCHERS[launcher](processes, watch, config, spare(config, target, draft, cores))
+
+
+def watching(news: Callable[[str, str], None], report: Report) -> Watch:
+    """What tells a user what becomes of processes, and how far they are."""
+
+    def watch(change: Changed) -> None:
+        if (far := change.progress) is not None:
+            report(f"{change.name}: {far.what}", far.done, far.total)
+        if word := NEWS.get(change.state):
+            news(change.name, f"{word}: {change.text}" if change.text else word)
+
+    return watch
 
 
 def fetched(

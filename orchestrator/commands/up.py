@@ -7,7 +7,7 @@ import time
 from types import FrameType
 
 from orchestrator.commands.detach import tell_served
-from orchestrator.commands.output import complain, out, say
+from orchestrator.commands.output import complain, out, progress, say
 from orchestrator.commands.service import launch, reachable, serving
 from orchestrator.config import Config
 from orchestrator.front.config import KEY_VARIABLE
@@ -20,10 +20,12 @@ from protocol.spans import KEPT
 
 def up(config: Config, served_to: int | None = None) -> int:
     """Run a service until a signal ends it; the exit code. Who waits at the pipe `served_to` hears that it serves."""
-    service = launch(config)
-    stopping = stop_on_signals(service)
-    control = ControlServer(service, service.name)
-    if serving(service) and not stopping:
+    with progress(lines=True) as report:
+        service = launch(config, report=report)
+        stopping = stop_on_signals(service)
+        control = ControlServer(service, service.name)
+        serves = serving(service)
+    if serves and not stopping:
         _box(service.url, config, detached=served_to is not None)
         tell_served(served_to)
     over = service.wait()

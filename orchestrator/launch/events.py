@@ -85,12 +85,22 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How much is done of something that a child is at while it loads."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """News for whoever watches; nothing needs to be done."""
 
     name: str
     state: str
     text: str = ""
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from orchestrator.launch.events import (
     Exited,
     Kill,
     Over,
+    Progress,
     Registered,
     Said,
     ScaleAsked,
@@ -134,7 +135,8 @@ class Supervisor:
             member.reason = str(detail.get("error", ""))
         if said.state == "ready":
             member.ready_at, member.ever_ready = now, True
-        actions: list[Action] = [Changed(member.child.name, said.state, member.reason)]
+        changed = Changed(member.child.name, said.state, member.reason, _progress(said.fields))
+        actions: list[Action] = [changed]
         for where in ("http", "metrics", "grpc", "health"):
             if isinstance(said.fields.get(where), str):
                 setattr(member, where, said.fields[where])
@@ -269,6 +271,13 @@ class Supervisor:
             return [Kill(member.child.name)]
         member.kill_at = now + member.child.config.drain_seconds + MARGIN
         return [Tell(member.child.name, {"drain": True}), Changed(member.child.name, "draining")]
+
+
+def _progress(fields: Mapping[str, Any]) -> Progress | None:
+    match fields.get("progress"):
+        case {"what": str(what), "done": int(done), "total": int(total)}:
+            return Progress(what, done, total)
+    return None
 
 
 def _port(address: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.config import EngineConfig, Implementation
+from engine.config import EngineConfig, Implementation, kv_numbers
 from engine.errors import EngineError
 from engine.models.config import ModelConfig
 from engine.runner import Engine, Row, bytes_per_page, pages_for
@@ -90,6 +90,7 @@ def test_memory_is_counted_as_it_is_taken(tiny: Make) -> None:
     assert engine.bytes_per_page * 8 == taken
     assert bytes_per_page(engine.model, 4, "bfloat16") * 16 == taken
     assert pages_for(taken + 1, engine.model, 4, "float32") == 8
+    assert bytes_per_page(engine.model, 4, kv_numbers("fp8", "bfloat16")) * 32 == taken
 
 
 def config_file(folder: Path, **changes: Any) -> Path:  # it is JSON
@@ -128,11 +129,15 @@ def test_end_tokens_come_from_both_files(tiny: Make) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"attention": "magic"}, "attention magic does not exist, only auto, sdpa, triton"),
+        (
+            {"attention": "magic"},
+            "attention magic does not exist, only auto, sdpa, triton, flashinfer",
+        ),
         ({"attention": "triton"}, "Triton's kernels run on a CUDA device, not on cpu"),
         ({"device": "cuda:7"}, "device cuda:7 is not there: there are 0 CUDA devices"),
         ({"device": "cuda:x"}, "device cuda:x is not served, only cpu, cuda and cuda:N"),
         ({"device": "tpu"}, "device tpu is not served, only cpu"),
+        ({"kv_dtype": "fp8"}, "kv_dtype fp8 needs attention triton; on cpu it is sdpa"),
     ],
 )
 def test_settings_that_do_not_exist(tiny: Make, changes: Any, complaint: str) -> None:  # noqa: ANN401

@@ -23,7 +23,8 @@ from tests.exact.test_hidden import count, drafter
 from tests.prefill import EAGER
 from verifier.config import FeaturesConfig
 from verifier.node import Worker
-from verifier.step import Step, Verdict
+from verifier.pending import Pending, Wake
+from verifier.step import Step
 from verifier.text import load_tokenizer
 
 ROUNDS: Final = 5
@@ -38,11 +39,11 @@ class Watched:
         self._inner = inner
         self.rounds: defaultdict[tuple[int, ...], list[Round]] = defaultdict(list)
 
-    def run(self, step: Step) -> list[Verdict]:
+    def begin(self, step: Step, wake: Wake) -> Pending:
         for work in step.rows:
             if work.draws:
                 self.rounds[tuple(work.prompt)].append((len(work.output), work.guesses))
-        return self._inner.run(step)
+        return self._inner.begin(step, wake)
 
 
 def guesses(target: Target, split: Cluster) -> dict[tuple[int, ...], list[Round]]:

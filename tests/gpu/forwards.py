@@ -19,7 +19,8 @@ from protocol.messages import Sampling
 from tests.gpu.clock import Table, seconds
 from verifier.config import SyntheticConfig, VerifierConfig
 from verifier.judge_triton import TritonJudge
-from verifier.step import Work
+from verifier.step import Step, Work
+from verifier.worker import EngineWorker
 
 CLASSES: dict[str, dict[str, int]] = {
     "8B": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -73,7 +74,7 @@ def steps(kind: str, device: str, table: Table, *, recorder: Recorder | None = N
     pages = most * context // 16
     made = engine(kind, device, "float32" if small else "bfloat16", pages, context)
     sizes = buckets(most * (DRAFTS + 1))
-    graphed = GraphedEngine(made, sizes, most, recorder or CudaRecorder())
+    graphed = GraphedEngine(made, sizes, most, recorder or CudaRecorder(device))
     began = time.perf_counter()
     graphed.capture()
     table.add(f"{kind}: {len(sizes.sizes)} graphs", f"{time.perf_counter() - began:.1f} s")
@@ -85,7 +86,7 @@ def steps(kind: str, device: str, table: Table, *, recorder: Recorder | None = N
         for drafts in (0, DRAFTS):
             works = [_work(number, context // 2, drafts, context) for number in range(requests)]
             rows = [Row(each.tokens, each.start, each.pages, each.logits) for each in works]
-            if requests == 2:
+            if requests in {2, 8}:
                 _same(kind, made, graphed, rows, table)
             plain = seconds(lambda: made.forward(rows), device, 5)  # noqa: B023  # called at once
             fast = seconds(lambda: graphed.forward(rows), device)  # noqa: B023
@@ -101,6 +102,8 @@ def steps(kind: str, device: str, table: Table, *, recorder: Recorder | None = N
                 verdicts = judge(works, graphed.forward(rows).logits_NV)
             whole = (time.perf_counter() - began) / repeats
             assert len(verdicts) == requests
+            if drafts and requests in {2, 8}:
+                _waits(kind, graphed, judge, works, table)
             table.add(
                 f"{kind}: {requests} x {drafts + 1} tokens, step with verdicts",
                 f"{whole * 1e3:.2f} ms, {(whole - fast) * 1e3:.2f} ms of it beside the forward",
@@ -115,6 +118,28 @@ def _work(number: int, start: int, drafts: int, context: int) -> Work:
         pages=tuple(range(number * each, (number + 1) * each)), drafts=drafts, draws=drafts + 1,
         sampling=Sampling(temperature=1.0, seed=number), choice=0,
     )  # fmt: skip
+
+
+def _waits(
+    kind: str, graphed: GraphedEngine, judge: TritonJudge, works: list[Work], table: Table
+) -> None:
+    """A step is begun without a wait for the device: where PyTorch would wait, it says so instead."""
+    worker, step = EngineWorker(graphed, judge), Step(tuple(works))
+    worker.run(step)
+    device = graphed.engine.config.device
+    waits, why = 0, ""
+    if device != "cpu":
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        pending = worker.begin(step, lambda: None)
+    except RuntimeError as error:
+        waits, why = 1, f" ({error})"
+    finally:
+        if device != "cpu":
+            torch.cuda.set_sync_debug_mode("default")
+    if not waits:
+        assert len(pending.take()) == len(works)
+    table.right(f"{kind}: waits before a step is begun{why}", waits, 0)
 
 
 def _same(kind: str, made: Engine, graphed: GraphedEngine, rows: list[Row], table: Table) -> None:

@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from engine.attention import Kind
+from engine.attention_flashinfer import FlashinferAttention
 from engine.attention_triton import TritonAttention
-from engine.batch import Row
-from engine.config import EngineConfig
+from engine.batch import Row, numbers
+from engine.config import EngineConfig, KvDtype
+from engine.errors import EngineError
+from engine.kv import capability, check
 from protocol.messages import Sampling
 from tests.contracts.attention import dealt, expected, model
 from tests.gpu.clock import Table, copied, multiplied, seconds
@@ -64,9 +67,80 @@ def right(scale: Scale, table: Table) -> None:
             ours = made.prepare(rows)(q, kv, kind).cpu().double()
             exact = expected(q.cpu(), kv.cpu(), rows, kind)
             table.right(f"attention, D {size}{name}", float((ours - exact).abs().max()), 2e-2)
+        _short(scale, table, size)
+        _second(scale, table, size)
     for rule in RULES:
         compared(rule, scale.judged, seed=7, device=scale.device)
         table.add(f"judge, rule {rule}", "as on the CPU", f"{scale.judged} windows")
+
+
+def _short(scale: Scale, table: Table, size: int) -> None:
+    """Pages in numbers of one byte: stored as torch rounds them, and read as they are."""
+    rows, pages = dealt([(64, 40), (1, 30)], 16)
+    made = _attention(scale, (8, 2, size), pages)
+    attend = made.prepare(rows)
+    slots = torch.tensor(numbers(rows, 16)[2], device=scale.device)
+    kinds: dict[KvDtype, torch.dtype] = {"fp8": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
+    for name, kind in kinds.items():
+        if check_kv(scale.device, name):
+            table.add(f"{name} pages, D {size}", "this GPU has no such numbers")
+            continue
+        torch.manual_seed(size)
+        kv = torch.randn(pages, 16, 2, 2, size, device=scale.device).to(kind)
+        qkv = (torch.randn(65, 12, size, device=scale.device) * 200).to(scale.dtype)
+        still = torch.ones(65, 1, size), torch.zeros(65, 1, size)
+        angles = [each.to(qkv) for each in still]
+        new = qkv[:, 8:].float()
+        largest = torch.finfo(kind).max
+        wanted = new.clamp(-largest, largest).to(kind).float()
+        q = attend.store(qkv, angles[0], angles[1], slots, kv) / 200
+        kept = kv.view(torch.uint8).view(-1, 4, size)[slots].view(kind).float()
+        table.right(f"{name} stored, D {size}", float((kept - wanted).abs().max()), 0)
+        exact = expected(q.cpu(), kv.float().cpu(), rows)
+        error = (attend(q, kv).cpu().double() - exact).abs() / kv.float().abs().max().cpu()
+        table.right(f"{name} pages, D {size}", float(error.max()), 2e-2)
+
+
+def _second(scale: Scale, table: Table, size: int) -> None:
+    """The same contract for `flashinfer`, where it is installed."""
+    rows, pages = dealt([(1, 600), (9, 41), (64, 1100), (130, 0), (1, 0)], 16)
+    config = EngineConfig(
+        pages=pages, max_context=65536, device=scale.device, attention="flashinfer"
+    )
+    try:
+        made = FlashinferAttention(model(8, 2, size), config)
+    except EngineError as error:
+        table.add(f"flashinfer, D {size}", f"not run: {error}")
+        return
+    torch.manual_seed(size)
+    kv = torch.randn(pages, 16, 2, 2, size, device=scale.device).to(scale.dtype)
+    q = torch.randn(205, 8, size, device=scale.device).to(scale.dtype)
+    for name, kind in (
+        ("", Kind()),
+        (", window", Kind(window=100)),
+        (", bent", Kind(softcap=5.0)),
+    ):
+        what = f"flashinfer, D {size}{name}"
+        try:
+            ours = made.prepare(rows)(q, kv, kind).cpu().double()
+        except (RuntimeError, OSError) as error:  # it compiles its kernels when they are first used
+            table.add(what, f"failed: {str(error).splitlines()[0]}")
+            table.failed.append(what)
+            continue
+        exact = expected(q.cpu(), kv.cpu(), rows, kind)
+        table.right(what, float((ours - exact).abs().max()), 2e-2)
+
+
+def check_kv(device: str, kv_dtype: KvDtype) -> str:
+    """Why pages on this device cannot hold such numbers; empty: they can."""
+    config = EngineConfig(
+        pages=1, max_context=16, device=device, attention="triton", kv_dtype=kv_dtype
+    )
+    try:
+        check(config, capability(device))
+    except EngineError as error:
+        return str(error)
+    return ""
 
 
 def fast(scale: Scale, table: Table) -> None:

@@ -1,5 +1,6 @@
 """Forwards by bucket, with a recorder that replays what it ran: the logits are those of forwards without."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.graphs import GraphedEngine
 from engine.pages import PagePool
 from engine.runner import Engine, Row
 from tests.engine.conftest import SHAPE
+from verifier.loading import graphs
 
 
 class Repeats:
@@ -23,6 +25,11 @@ class Repeats:
     def __init__(self) -> None:
         self.recorded = 0
         self.replays = 0
+
+    @property
+    def held(self) -> int:
+        """As if each graph took as much as the one before."""
+        return self.recorded << 30
 
     def record(self, run: Callable[[], None]) -> Callable[[], None]:
         run()
@@ -98,6 +105,18 @@ def test_features_of_replayed_tokens_are_kept_and_those_of_padding_are_nobody_s(
         assert made.features is not None
         kept.append(made.features.rows_QF[: 32 * 4])
     torch.testing.assert_close(kept[1], kept[0], atol=1e-5, rtol=1e-5)
+
+
+def test_a_verifier_says_how_far_it_is_and_logs_what_graphs_took(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "verifier")
+    heard: list[tuple[str, int, int]] = []
+    graphed = graphs(engine(folder), Buckets((4, 8)), 4, Repeats(), lambda *far: heard.append(far))
+    assert heard == [("graphs", 0, 2), ("graphs", 1, 2), ("graphs", 2, 2)]
+    assert caplog.messages == ["graphs took 2.00 GiB"]
+    graphed.forward([Row([1, 2, 3], 0, [0, 1], 3)])
+    assert graphed.replayed == 1
 
 
 def test_a_wrong_row_is_refused_before_it_is_replayed(folder: Path) -> None:

@@ -164,6 +164,54 @@ def test_the_same_verdicts(rule: str) -> None:
     compared(rule, 6, seed=RULES.index(rule))
 
 
+class Later:
+    """A device that is slow to answer: what was asked for is there when `arrived` says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Tensor] = []
+        self.arrived = False
+
+    def fetch(self, tensor: Tensor, _wake: object) -> "Later":
+        self.asked.append(tensor)
+        return self
+
+    def ready(self) -> bool:
+        return self.arrived
+
+    def numbers(self) -> Any:  # noqa: ANN401  # an array
+        assert self.arrived
+        return self.asked[-1].numpy()
+
+
+@pytest.mark.parametrize("rule", ["match", "block"])
+def test_verdicts_are_on_their_way_until_one_copy_has_come(rule: str) -> None:
+    """Under `block` some windows are judged on the CPU: their verdicts stand in their places among the others."""
+    source = np.random.default_rng(3)
+    logits = [logits_of(source, 2) for _ in range(3)]
+    kinds = ("plain", "allowed", "greedy")
+    works = [window_of(source, kind, each, rule) for kind, each in zip(kinds, logits, strict=True)]
+    wanted = TritonJudge(configured(rule))(works, torch.cat(logits))
+    device = Later()
+    judge = TritonJudge(configured(rule), fetch=device.fetch)
+    pending = judge.begin(works, torch.cat(logits), lambda: None)
+    assert not pending.ready()
+    device.arrived = True
+    assert pending.ready()
+    assert pending.take() == wanted
+    assert len(device.asked) == 1
+    assert judge.elsewhere == (rule == "block")
+
+
+def test_a_step_from_which_nothing_is_drawn_is_waited_for_all_the_same() -> None:
+    device = Later()
+    pending = TritonJudge(configured("match"), fetch=device.fetch).begin(
+        [], torch.zeros(0, V), lambda: None
+    )
+    assert (pending.ready(), len(device.asked)) == (False, 1)
+    device.arrived = True
+    assert pending.take() == []
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("seed", range(10, 16))

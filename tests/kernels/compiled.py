@@ -16,7 +16,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from engine.attention_triton import LANES, stages
+from engine.attention_triton import LANES, short, stages
 from engine.kernels import attention, markov, sampling, windows
 from engine.markov_triton import CHUNK as SLICE
 from engine.markov_triton import STEP as STRIDE
@@ -72,11 +72,17 @@ def variants() -> Iterator[Variant]:
         pointers | {"part_token": "*i32", "part_keys": "*i32"},
         {"A": 32, "D": 128, "WIDE": 128, "SPLIT": SPLIT, "SINKS": False},
     )  # fmt: skip
-    yield Variant(
-        "turn_and_store, D 128", attention.turn_and_store,
-        {"qkv": "*bf16", "kv": "*bf16", "cos": "*bf16", "sin": "*bf16", "slots": "*i64"},
-        {"A": 32, "K": 8, "D": 128, "HEADS": 8, "HALF": 64},
-    )  # fmt: skip
+    for text, kind, numbers in (
+        ("", "*bf16", torch.bfloat16),
+        (", fp8 KV", "*fp8e4nv", torch.float8_e4m3fn),
+        (", fp8_e5m2 KV", "*fp8e5", torch.float8_e5m2),
+    ):
+        yield Variant(
+            f"turn_and_store, D 128{text}", attention.turn_and_store,
+            {"qkv": "*bf16", "kv": kind, "cos": "*bf16", "sin": "*bf16", "slots": "*i64"},
+            {"A": 32, "K": 8, "D": 128, "HEADS": 8, "HALF": 64, **short(numbers)},
+            least=89 if kind == "*fp8e4nv" else 80,
+        )  # fmt: skip
     yield from _sampling()
     yield from _markov()
 
@@ -99,6 +105,7 @@ def _ragged() -> Iterator[Variant]:
         ("window of 8, D 128, all kinds", 8, 128, {"WINDOW": True, "SOFTCAP": True, "SINKS": True}),
         ("window of 8, D 128, fp16", 8, 128, {"q": "*fp16"}),
         ("window of 8, D 128, fp8 KV", 8, 128, {"kv": "*fp8e4nv"}),
+        ("window of 8, D 128, fp8_e5m2 KV", 8, 128, {"kv": "*fp8e5"}),
     ):
         shape = Shape(longest, 4, size)
         constants = {
@@ -118,7 +125,7 @@ def _ragged() -> Iterator[Variant]:
         constants |= {name: value for name, value in more.items() if name in constants}
         yield Variant(
             f"ragged, {text}", attention.ragged, own, constants, shape.warps, stages(shape),
-            ("q_token", "q_head"), least=89 if "kv" in more else 80,
+            ("q_token", "q_head"), least=89 if more.get("kv") == "*fp8e4nv" else 80,
         )  # fmt: skip
 
 

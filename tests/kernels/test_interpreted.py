@@ -31,6 +31,7 @@ def interpreted(marks: str, *files: str, **environment: str) -> None:
 CASES: Final = tuple(str(path) for path in sorted(HERE.glob("case_*.py")))
 QUICK: Final = (
     "case_attention.py::test_a_tree_sees_its_ancestors",
+    "case_kv.py::test_what_is_stored_is_rounded_to_the_nearest_ties_to_even[dtype0-fp8]",
     "case_judge.py::test_the_same_verdicts[ratio]",
     "case_judge.py::test_draws_are_keyed_as_on_the_cpu",
     "case_judge.py::test_a_guess_behind_the_drafts_and_beyond_the_curve_was_never_made",

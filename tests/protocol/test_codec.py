@@ -3,7 +3,7 @@
 import struct
 import tracemalloc
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
@@ -79,10 +79,15 @@ def test_the_header_survives_at_its_limits(kind: Kind) -> None:
     assert (frame.kind, frame.link, frame.seq, frame.ack) == (kind, most, most - 1, most - 2)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "int32", "uint8"])
+SIZES: Final = {
+    "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "uint8": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", SIZES)
 def test_tensors_travel_as_raw_bytes_beside_the_payload(dtype: str) -> None:
-    itemsize = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "uint8": 1}
-    values = bytes(range(6 * itemsize[dtype]))
+    values = bytes(range(6 * SIZES[dtype]))
     context = DraftContext(1, 1, 0, Tensor(dtype, (3, 2), memoryview(values)))
     frames = CODEC.encode(Kind.DATA, 1, 1, 1, (context,))
     assert frames[2:] == [values]

@@ -21,6 +21,7 @@ from tests.sim.breach import Breach
 from verifier.acceptance import RULES, Entry
 from verifier.config import VerifierConfig
 from verifier.hidden import Span
+from verifier.pending import Pending
 from verifier.rules.judging import guesses_of, verdict
 from verifier.step import Step, Verdict, Work
 
@@ -175,10 +176,25 @@ class _Certain(NamedTuple):
         return self.tokens[place]
 
 
+@dataclass
+class _Coming:
+    """Verdicts that are ready when the forward is done."""
+
+    verdicts: list[Verdict]
+    done: Callable[[], bool]
+
+    def ready(self) -> bool:
+        return self.done()
+
+    def take(self) -> list[Verdict]:
+        return self.verdicts
+
+
 class HashWorker:
     """Runs steps: one slot for each position of each page holds the state that was computed there, twice.
 
-    `elapse` is told how many tokens a forward has; `watch` sees every step before it runs.
+    `elapse` is told how many tokens a forward has, and says whether the forward is done, whenever it is asked; `watch`
+    sees every step before it runs.
     """
 
     def __init__(
@@ -186,7 +202,7 @@ class HashWorker:
         chain: Chain,
         pages: int,
         page_size: int,
-        elapse: Callable[[int], None],
+        elapse: Callable[[int], Callable[[], bool]],
         watch: Callable[[Step], None],
         *,
         rule: Entry = RULES["match"],
@@ -200,6 +216,12 @@ class HashWorker:
         self._elapse = elapse
         self._watch = watch
 
+    def begin(self, step: Step, _wake: object) -> Pending:
+        """As a device does it: the verdicts may be on their way for a while."""
+        self._watch(step)
+        done = self._elapse(step.tokens)
+        return _Coming(self._computed(step), done)
+
     def run(
         self, step: Step, reached: Callable[[int], None] = lambda _layers: None
     ) -> list[Verdict]:
@@ -209,6 +231,11 @@ class HashWorker:
         """
         self._watch(step)
         self._elapse(step.tokens)
+        return self._computed(step, reached)
+
+    def _computed(
+        self, step: Step, reached: Callable[[int], None] = lambda _layers: None
+    ) -> list[Verdict]:
         places = [place for row in step.rows for place in self._write(row)]
         reached(1)
         for place in places:

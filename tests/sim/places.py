@@ -122,6 +122,11 @@ class Place:
         return self.node is not None
 
     @property
+    def due_next(self) -> float:
+        """When the first message arrives that it has not read yet."""
+        return self._mesh.inner.due if self._mesh else FOREVER
+
+    @property
     def queued(self) -> int:
         return self._mesh.inner.queued if self._mesh else 0
 

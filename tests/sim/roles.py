@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from drafter.core import DrafterCore
@@ -74,7 +75,7 @@ class VerifierPlace(Place):
             world.chain,
             pool.pages,
             pool.page_size,
-            world.forward,
+            lambda tokens: world.computing(self, tokens),
             self._steps,
             rule=RULES[config.rule],
         )
@@ -139,7 +140,7 @@ class PrefillPlace(Place):
         world, sketch = self._world, self.sketch
         pool = PagePool(sketch.pages, sketch.page_size)
         worker = HashWorker(
-            world.chain, pool.pages, pool.page_size, world.forward, lambda _step: None
+            world.chain, pool.pages, pool.page_size, self._elapse, lambda _step: None
         )
         pages = worker.pages
         self.deliveries = Deliveries(pages)
@@ -155,6 +156,10 @@ class PrefillPlace(Place):
         identity = Identity("prefill", self.address)
         self.endpoint = Endpoint(mesh, world.scenario.links[self.address], identity, world.number)
         return PrefillNode(self.core, self.endpoint, worker, self.clock)
+
+    def _elapse(self, tokens: int) -> Callable[[], bool]:
+        self._world.forward(tokens)
+        return lambda: True
 
 
 class DrafterPlace(Place):

@@ -24,6 +24,8 @@ from tests.sim.verifier_rules import check_verifier, watch_step
 from tests.sim.weather import Weather, on_grid
 from verifier.step import Step
 
+APART = 0.3
+"""How often verifiers of a history have devices that compute while their hosts do other things."""
 SPONTANEOUS = 0.03
 """How often a node takes a turn without a reason."""
 
@@ -38,6 +40,8 @@ class World:
         self, seed: int, remember: int | None = 300, scenario: Scenario | None = None
     ) -> None:
         self.rng = random.Random(seed)
+        device = random.Random(f"{seed} device")  # the rest of a history does not hang on it
+        self._apart = device.random() < APART
         self.now = 0.0
         self.turns = 0
         self.frames = 0  # that nodes sent
@@ -123,6 +127,25 @@ class World:
             self._long_forward = self.now
             seconds = 0.26
         self._ahead += on_grid(seconds)
+
+    def computing(self, place: Place, tokens: int) -> Callable[[], bool]:
+        """A verifier begins a forward: what says whether it is done.
+
+        With a device, each time it is asked time passes to the next message that arrives meanwhile, or to the end.
+        """
+        began = self._ahead
+        self.forward(tokens)
+        end = self._ahead
+        if not self._apart:
+            return lambda: True
+        self._ahead = began
+
+        def done() -> bool:
+            due = place.due_next - self.now
+            self._ahead = min(max(self._ahead, due), end)
+            return due > end
+
+        return done
 
     def watch_step(self, place: VerifierPlace, step: Step) -> None:
         watch_step(self, place, step)

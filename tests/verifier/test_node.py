@@ -1,6 +1,8 @@
 """The verifier's loop over an in-process mesh: one turn at a time, with a worker that counts up."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 
 import pytest
@@ -11,8 +13,10 @@ from protocol.endpoint import Endpoint
 from protocol.link import Identity, Received
 from protocol.local_mesh import LocalNetwork
 from protocol.messages import (
+    Abort,
     AnyMessage,
     Done,
+    DraftClose,
     DraftSync,
     DraftTailStream,
     Emit,
@@ -28,19 +32,48 @@ from verifier.admission import Admission
 from verifier.config import PlannerConfig, VerifierConfig
 from verifier.core import VerifierCore
 from verifier.node import VerifierNode
+from verifier.pending import Pending, Wake
 from verifier.planners import PLANNERS
 from verifier.step import Step, Verdict
 
 
 class Counts:
-    """A target whose next token is the last one plus one."""
+    """A target whose next token is the last one plus one.
+
+    While there is something in `meanwhile`, its verdicts are on their way: each of it happens once, while they are.
+    """
 
     def __init__(self) -> None:
         self.windows: list[tuple[int, ...]] = []
+        self.meanwhile: list[Callable[[], object]] = []
+        self._wake: Wake = lambda: None
 
-    def run(self, step: Step) -> list[Verdict]:
+    def ended(self) -> None:
+        """The device has computed what it was asked for."""
+        self._wake()
+
+    def begin(self, step: Step, wake: Wake) -> Pending:
         self.windows += [work.tokens for work in step.rows]
-        return [judge(work) for work in step.rows]
+        self._wake = wake
+        return Slow([judge(work) for work in step.rows], self.meanwhile)
+
+
+@dataclass
+class Slow:
+    """Verdicts that come behind something else."""
+
+    verdicts: list[Verdict]
+    meanwhile: list[Callable[[], object]]
+
+    def ready(self) -> bool:
+        if not self.meanwhile:
+            return True
+        self.meanwhile.pop(0)()
+        return False
+
+    def take(self) -> list[Verdict]:
+        assert not self.meanwhile, "nobody takes what is on its way"
+        return self.verdicts
 
 
 class World:
@@ -152,6 +185,71 @@ def test_a_stop_is_at_once() -> None:
     world.ask(submit(1, max_tokens=3))
     world.node.command(Stop())
     assert world.node.stopped
+
+
+# --- while a device computes -----------------------------------------------------------------------------------------
+
+
+def drafted_world() -> World:
+    """One request has said 4, and its drafter was told."""
+    world = World()
+    world.node.command(Peers(("drafter",)))
+    world.turn()
+    world.turn()
+    world.ask(submit(1, max_tokens=5))
+    world.turn()
+    assert world.worker.windows == [(1, 2, 3)]
+    return world
+
+
+def guess(world: World) -> None:
+    row = DraftTailStream(1, 1, 1, 1, (5, 6))
+    assert world.drafter.send(world.drafter.links[0], [row], world.now)
+
+
+def test_what_arrives_meanwhile_is_heard_before_verdicts_are_taken() -> None:
+    """Guesses whose first is confirmed by the very step, and a request that takes part in the next one."""
+    world = drafted_world()
+    world.worker.meanwhile += [
+        lambda: guess(world),
+        lambda: world.ask(submit(2, (7, 8))),
+        world.worker.ended,
+    ]
+    assert tokens(world.turn()[1]) == [5]
+    assert world.worker.windows[1:] == [(4,)]
+    plain = world.node.core.facts().counters["plain_rounds"]
+    assert (plain["late"], plain["no_room"]) == (1, 0), "it had no guesses when the step began"
+    assert sorted(tokens(world.turn()[1])) == [6, 7, 9]
+    assert sorted(world.worker.windows[2:]) == [(5, 6), (7, 8)]
+
+
+def test_a_request_that_ends_meanwhile_gets_none_of_the_verdicts() -> None:
+    world = drafted_world()
+    world.worker.meanwhile += [lambda: world.ask(Abort(1)), world.worker.ended]
+    _, front, drafter = world.turn()
+    assert [type(each) for each in front] == [Done]
+    assert [each for each in drafter if isinstance(each, DraftClose)] == [DraftClose(1, 1, "abort")]
+    assert world.turn()[0] is False
+    pool = world.node.core.scheduler.pool
+    assert pool.free == pool.pages
+
+
+def test_a_drafter_that_goes_meanwhile_costs_no_token() -> None:
+    world = drafted_world()
+    guess(world)
+    world.worker.meanwhile += [
+        world.drafter.close,
+        world.worker.ended,
+    ]
+    assert tokens(world.turn()[1]) == [5, 6, 7]
+    assert tokens(world.turn()[1]) == [8]
+    assert len(world.node.core.drafting.roster) == 0
+
+
+def test_verdicts_alone_wake_whoever_waits_for_them() -> None:
+    world = drafted_world()
+    world.worker.meanwhile.append(world.worker.ended)
+    assert tokens(world.turn()[1]) == [5]
 
 
 # --- for those who watch ---------------------------------------------------------------------------------------------

@@ -99,15 +99,19 @@ def test_a_planner_that_weighs_nothing_keeps_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_machine_model_or_number_of_threads_has_another_file() -> None:
+def test_another_machine_model_number_of_threads_or_kind_of_pages_has_another_file() -> None:
     other = CONFIG.model_copy(update={"threads": 7})
+    short = CONFIG.model_copy(update={"kv_dtype": "fp8"})
     found = {
         place(CONFIG, "w", "m"),
         place(CONFIG, "v", "m"),
         place(CONFIG, "w", "n"),
         place(other, "w", "m"),
+        place(short, "w", "m"),
     }
-    assert len(found) == 4
+    assert len(found) == 5
+    named = short.model_copy(update={"kv_dtype": "fp8_e4m3"})
+    assert place(named, "w", "m") == place(short, "w", "m")
 
 
 def test_a_table_is_replaced_at_once(tmp_path: Path) -> None:
