@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.download import Fetch, fetcher
+from engine.fetch import Fetch, fetcher
 from engine.kernels import check
 from engine.kernels.sampling import adjust, filter_rows, finish_rows, summarise
 from engine.kernels.windows import decide

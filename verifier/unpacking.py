@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from engine.download import Arrival
+from engine.fetch import Arrival
 from verifier import packing
 from verifier.judge_torch import DEAD_END, End, cut
 from verifier.matcher import Masks

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.download import QueuedFetch, fetcher
+from engine.fetch import QueuedFetch, fetcher
 
 ENOUGH = 30.0
 

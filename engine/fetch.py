@@ -73,7 +73,7 @@ class QueuedFetch:
 
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
-        self._waiting = ThreadPoolExecutor(1, "download")
+        self._waiting = ThreadPoolExecutor(1, "fetch")
 
     def __call__(self, tensor: Tensor, wake: Callable[[], None]) -> Arrival:
         host, wait = self._copy(tensor)
