@@ -12,6 +12,8 @@ from protocol.messages import AnyMessage, Facts, Heartbeat, Report
 
 HELD_RETRY = 0.005
 """Seconds after which a frame that the transport did not take is offered again."""
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at the links in the middle of work."""
 REPORT_EVERY: Final = 1.0
 """Seconds between two reports at least; a quiet node says them with its beats, no later than one of them after."""
 
@@ -53,6 +55,24 @@ def log_links(log: logging.Logger, events: Iterable[Event]) -> None:
                 log.warning("refused by a peer: %s", event.text)
             case Received():
                 pass
+
+
+class Beats:
+    """Says the beats that are due in the middle of long work; called often, it looks at the links now and then.
+
+    A forward lasts long where others want the same processors, and a peer that hears nothing takes its node for dead.
+    """
+
+    def __init__(self, endpoint: Endpoint, clock: Callable[[], float]) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._due = 0.0
+
+    def __call__(self, _layers: int = 0) -> None:
+        now = self._clock()
+        if now >= self._due:
+            self._due = now + LOOK_EVERY
+            self._endpoint.beat(now)
 
 
 class Dialled:

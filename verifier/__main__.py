@@ -15,6 +15,7 @@ from protocol.endpoint import Endpoint
 from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
+from protocol.loop import Beats
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Control, Peers, Stop, advance, announce
 from protocol.runtime import (
@@ -165,7 +166,10 @@ def build(config: VerifierConfig, tracer: TakeSpans = no_tracer) -> VerifierNode
     return VerifierNode(
         core,
         endpoint,
-        EngineWorker(loaded.engine, judge(config)),
+        # a device is not waited for within a forward, and what is told of layers cannot be captured
+        EngineWorker(
+            loaded.engine, judge(config), Beats(endpoint, clock) if config.device == "cpu" else None
+        ),
         clock,
         tracer,
         compiler=_compiler(config.model, model.vocab, ends, endpoint.mesh.wake),

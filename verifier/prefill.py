@@ -16,7 +16,7 @@ from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.logs import log_event
-from protocol.loop import Reporter, log_links, pause, say
+from protocol.loop import Beats, Reporter, log_links, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
 from protocol.runtime import arguments, clock, day, draw, give_up, health, serve, tracing
@@ -55,6 +55,7 @@ class PrefillNode:
         self._clock = clock
         self._tracer = tracer
         self._reporter = Reporter(endpoint)
+        self._beats = Beats(endpoint, clock)
 
     def command(self, command: Command) -> None:
         """Obey the parent or a signal."""
@@ -104,6 +105,8 @@ class PrefillNode:
         if self.core.reached(layers, now):
             self._hear(now)
             say(self.core, self.endpoint, now)
+        else:
+            self._beats()
 
     def pause(self) -> None:
         """Wait for the next reason to take a turn."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.attention import Reached
 from engine.runner import Forward, Row
 from engine.scores import score
 from protocol.messages import Scored
@@ -20,22 +21,24 @@ from verifier.step import Step, Verdict, Work
 class Target(Protocol):
     """The engine as the verifier sees it."""
 
-    def forward(self, rows: Sequence[Row]) -> Forward:
+    def forward(self, rows: Sequence[Row], *, reached: Reached | None = None) -> Forward:
         """Logits for the last `logits` tokens of every row, in order."""
 
 
 class EngineWorker:
-    """Runs steps on the target."""
+    """Runs steps on the target. `reached` is called behind each layer of a forward, if it is given."""
 
-    def __init__(self, engine: Target, judge: Judge) -> None:
+    def __init__(self, engine: Target, judge: Judge, reached: Reached | None = None) -> None:
         self._engine = engine
         self._judge = judge
+        self._reached = reached
 
     @torch.inference_mode()
     def begin(self, step: Step, wake: Wake) -> Pending:
         """See `verifier.node.Worker`; chunks that go on emit nothing."""
         logits = self._engine.forward(
-            [Row(work.tokens, work.start, work.pages, work.logits) for work in step.rows]
+            [Row(work.tokens, work.start, work.pages, work.logits) for work in step.rows],
+            reached=self._reached,
         ).logits_NV
         windows = [work for work in step.rows if work.draws]
         raw = drawn = _draws(step.rows, logits)

@@ -2,10 +2,12 @@
 
 from itertools import count
 
+import pytest
+
 from protocol.endpoint import Endpoint
 from protocol.link import Event, Received
 from protocol.local_mesh import LocalMesh, LocalNetwork
-from protocol.loop import HELD_RETRY, Dialled, Reporter, pause, say
+from protocol.loop import HELD_RETRY, LOOK_EVERY, Beats, Dialled, Reporter, pause, say
 from protocol.mesh import Frames, Peer
 from protocol.messages import AnyMessage, Facts, Heartbeat, Report
 from tests.protocol.pair import CONFIG, DRAFTER, VERIFIER, down, word
@@ -86,6 +88,32 @@ def test_a_peer_that_comes_back_to_the_list_is_dialled_anew() -> None:
         world.turn()
     assert len(world.verifier.links) == 1
     assert world.verifier.links == world.drafters[0].links
+
+
+def test_a_node_that_computes_for_long_lives_for_its_peers() -> None:
+    """Twice the silence that ends a link, in the middle of work that looks up every tenth of a second."""
+    world = World()
+    Dialled(world.verifier).update(["a", "b"], world.now)
+    world.turn()
+    beats, ended = Beats(world.verifier, lambda: world.now), []
+    for layer in range(int(2 * CONFIG.silence / LOOK_EVERY)):
+        world.now += LOOK_EVERY
+        beats(layer)
+        ended += [down(drafter.drain(world.now)) for drafter in world.drafters]
+    assert not any(ended)
+
+
+def test_between_two_looks_at_the_links_nothing_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    looked: list[float] = []
+    monkeypatch.setattr(world.verifier, "beat", looked.append)
+    beats = Beats(world.verifier, lambda: world.now)
+    for _ in range(100):
+        beats()
+        world.now += LOOK_EVERY / 10
+    assert 9 <= len(looked) <= 11
 
 
 def test_every_link_is_told_what_its_window_allows() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from engine.attention import Reached
 from engine.runner import Forward, Row
 from protocol.messages import Sampling
 from verifier.acceptance import RULES, Rule
@@ -245,9 +246,18 @@ class Scripted:
         self.logits = list(logits)
         self.asked: list[list[Row]] = []
 
-    def forward(self, rows: Sequence[Row]) -> Forward:
+    def forward(self, rows: Sequence[Row], *, reached: Reached | None = None) -> Forward:
         self.asked.append(list(rows))
+        if reached is not None:
+            reached(1)
         return Forward(self.logits.pop(0), {})
+
+
+def test_who_wants_to_know_of_layers_hears_of_them_while_a_forward_runs() -> None:
+    heard: list[int] = []
+    engine = Scripted(torch.zeros(0, V))
+    EngineWorker(engine, TorchJudge(match), heard.append).run(Step((chunk(1),)))
+    assert heard == [1]
 
 
 def chunk(*tokens: int) -> Work:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.attention import Reached
 from engine.runner import Forward, Row
 from tests.verifier.planners.rig import outcome
 from verifier.config import PlannerConfig, SchedulerConfig, VerifierConfig
@@ -30,7 +31,7 @@ class Engine:
         self.rows: list[Sequence[Row]] = []
         self._disturbed = itertools.cycle([0.0, 0.0, 0.5])
 
-    def forward(self, rows: Sequence[Row]) -> Forward:
+    def forward(self, rows: Sequence[Row], *, reached: Reached | None = None) -> Forward:  # noqa: ARG002
         self.rows.append(rows)
         tokens = sum(len(row.tokens) for row in rows)
         self.now += 0.01 + 0.001 * tokens + 0.002 * len(rows) + next(self._disturbed)

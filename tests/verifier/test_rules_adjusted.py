@@ -15,6 +15,7 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
+from engine.attention import Reached
 from engine.params import SamplingParams
 from engine.runner import Forward, Row
 from engine.sampling import transform
@@ -119,7 +120,7 @@ class Model:
     def __init__(self, works: Sequence[Work]) -> None:
         self._logits_NV = torch.cat([rows_of(work) for work in works])
 
-    def forward(self, rows: Sequence[Row]) -> Forward:
+    def forward(self, rows: Sequence[Row], *, reached: Reached | None = None) -> Forward:  # noqa: ARG002
         assert sum(row.logits for row in rows) == len(self._logits_NV)
         return Forward(self._logits_NV, {})
 
