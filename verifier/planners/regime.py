@@ -22,6 +22,8 @@ LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
 BREATH: Final = 2
 """Trials that a rest lasts at least, whoever begins meanwhile."""
+LONG_BREATH: Final = 8
+"""The same where trials for those who began keep finding that drafts do not pay: a tenth of the steps, no more."""
 MEMORY: Final = 0.98
 OUTLIER: Final = 4.0
 
@@ -65,6 +67,7 @@ class Regime:
         self._left = 2 * probe_steps  # steps until this ends
         self._wait = probe_every
         self._settle = SETTLE
+        self._breath = BREATH
         self._begun = 0  # requests since the last trial
         self._rested = 0  # steps since then
         self._rates = {True: Rate(), False: Rate()}
@@ -76,7 +79,7 @@ class Regime:
     def began(self, requests: int) -> None:
         """So many requests are new, at whatever load."""
         self._begun += requests
-        stale = self._begun >= self._rows and self._rested >= BREATH * self._steps
+        stale = self._begun >= self._rows and self._rested >= self._breath * self._steps
         if stale and not self.usual and not self.trial:
             self._try()
 
@@ -123,7 +126,10 @@ class Regime:
             self.usual = not self.usual
             self.changes += 1
             self._wait = self._every
+            self._breath = BREATH
         else:
+            if not self.usual:
+                self._breath = min(2 * self._breath, LONG_BREATH)
             self._wait = min(2 * self._wait, LONGEST * self._every)
         self._left = self._wait
         self._settle = SETTLE

@@ -269,8 +269,32 @@ def test_a_storm_of_new_requests_cannot_make_trials_of_most_steps() -> None:
         tried += regime.drafting
         regime.learn(1.0, 1.0 / (95.0 if regime.drafting else 100.0))
         regime.began(1)
-    # A trial of 12 steps and what it takes to settle, then 24 steps of rest.
-    assert 0.3 < tried / 1000 < 0.42
+    # A trial of 12 steps and what it takes to settle; then 24 steps of rest, and 48, and 96 from then on.
+    assert 0.12 < tried / 1000 < 0.18
+
+
+def rest(regime: Regime, drafted: float) -> int:
+    """Steps without drafts, of 10 ms, while a request begins with each; then they are tried, at this speed."""
+    steps = 0
+    while not regime.drafting:
+        regime.learn(1.0, 1.0 / 100.0)
+        regime.began(1)
+        steps += 1
+    while regime.trial:
+        regime.learn(1.0, 1.0 / drafted)
+    return steps
+
+
+def test_trials_for_new_requests_that_keep_failing_come_less_often_until_one_does_not() -> None:
+    regime = resting(1)
+    rest(regime, 80.0)
+    assert [rest(regime, 80.0) for _ in range(3)] == [48, 96, 96]
+    rest(regime, 150.0)
+    paid = regime.usual
+    assert paid
+    while regime.usual:
+        regime.learn(1.0, 1.0 / (80.0 if regime.drafting else 100.0))
+    assert rest(regime, 80.0) == 24
 
 
 def test_a_new_request_is_not_judged_by_what_drafts_brought_the_one_before_it() -> None:
