@@ -9,7 +9,7 @@ E = K*G*D; P pages, S positions of a page, C = S*2*K*D; 2 is (key, value).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Final
 
@@ -28,6 +28,9 @@ from engine.rotary import store
 # Keys are padded to a multiple of this. Otherwise the kernel sums bfloat16 in an order that depends
 # on the number of queries, and a token would not have the same bits in a window as alone.
 KEY_MULTIPLE: Final = 32
+# The kernel takes at least so many queries at a time, and one that is left over is summed in another
+# order, too: then there is one piece's last query more.
+QUERIES_OF_A_BLOCK: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class SdpaAttention:
         pieces = list(cut(rows))
         if not causal and len(pieces) != len(rows):
             raise EngineError(f"a row that is not causal has {QUERIES_AT_ONCE} tokens at most")
-        groups = group(pieces)
+        groups = [self._with_company(each) for each in group(pieces)]
         calls: list[_Call] = []
         first = 0
         for each in groups:
@@ -129,6 +132,11 @@ class SdpaAttention:
         buffer_PC = torch.empty(gathered, width, dtype=self._dtype)
 
         return _Prepared(self, calls, order, buffer_PC)
+
+    def _with_company(self, chosen: Group) -> Group:
+        """A group none of whose queries is alone in a block of the kernel."""
+        lone = chosen.queries * self._fold % QUERIES_OF_A_BLOCK == 1
+        return replace(chosen, queries=chosen.queries + 1) if lone else chosen
 
     def attend(
         self, call: _Call, q_UAD: Tensor, kv_PS2KD: Tensor, buffer_PC: Tensor, kind: Kind

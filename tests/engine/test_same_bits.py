@@ -24,12 +24,15 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    return made(tmp_path_factory.mktemp("wide"), heads=9, keys=3)
+
+
+def made(folder: Path, *, heads: int, keys: int) -> Engine:
     config = transformers.LlamaConfig(
         vocab_size=512, hidden_size=576, intermediate_size=1536, num_hidden_layers=2,
-        num_attention_heads=9, num_key_value_heads=3, head_dim=64, initializer_range=0.05,
+        num_attention_heads=heads, num_key_value_heads=keys, head_dim=64, initializer_range=0.05,
     )  # fmt: skip
     torch.manual_seed(0)
-    folder: Path = tmp_path_factory.mktemp("wide")
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     return Engine.load(folder, EngineConfig(pages=1024, max_context=1024))
 
@@ -54,6 +57,27 @@ def test_chunks_of_a_prompt(engine: Engine, chunk: int) -> None:
     story = Story(engine, pool, pool.open(text))
     pieces = [story.feed(text[at : at + chunk]) for at in range(0, len(text), chunk)]
     assert torch.equal(torch.cat(pieces), token_by_token(engine, text))
+
+
+def test_windows_whose_last_query_would_be_alone(engine: Engine) -> None:
+    """Eleven tokens of three queries each are a block of the kernel and one query, which is summed otherwise."""
+    for text in texts(3, 704):
+        pool = PagePool(1024, 16)
+        story = Story(engine, pool, pool.open(text))
+        pieces = [story.feed(text[at : at + 11]) for at in range(0, len(text), 11)]
+        assert torch.equal(torch.cat(pieces), token_by_token(engine, text))
+
+
+def test_single_tokens_of_a_model_whose_heads_share_no_keys(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """One query a key head: alone it must be summed as in a window."""
+    lone = made(tmp_path_factory.mktemp("lone"), heads=4, keys=4)
+    for text in texts(3, 704):
+        pool = PagePool(1024, 16)
+        story = Story(lone, pool, pool.open(text))
+        pieces = [story.feed(text[at : at + 4]) for at in range(0, len(text), 4)]
+        assert torch.equal(torch.cat(pieces), token_by_token(lone, text))
 
 
 def test_windows_in_a_mixed_batch(engine: Engine) -> None:
