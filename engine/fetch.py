@@ -88,5 +88,5 @@ def pinned(tensor: Tensor) -> tuple[Tensor, Callable[[], object]]:
     host.copy_(tensor, non_blocking=True)
     kind: Any = torch.cuda.Event  # which is untyped
     event = kind(blocking=True)
-    event.record()
+    event.record(torch.cuda.current_stream(tensor.device))
     return host, event.synchronize

@@ -19,13 +19,18 @@ CHUNK: Final = 512
 STEP: Final = 32
 MIRRORS: Final = 64
 """Mirrors of a program; more of them read the matrix again."""
-WIDEST: Final = 512
-"""Rank of a bias; more does not fit into what a program has."""
+WIDEST: Final = 1024
+"""Bytes of a token's part of a bias (a rank of 512 in bfloat16); more does not fit into what a program has."""
 LAST: Final = 0x7FFFFFFF
 LEAST: Final = -(1 << 63)
 
 Narrow = Callable[[int, Tensor], Tensor]
 """What the bias of a slot is made of, [R, M], from the slot and the tokens [R] before it."""
+
+
+def fits(to_UM: Tensor) -> bool:
+    """Whether the kernel takes a bias of this rank and dtype."""
+    return to_UM.shape[1] * to_UM.element_size() <= WIDEST
 
 
 class MarkovBias:
@@ -41,8 +46,11 @@ class MarkovBias:
         step: int = STEP,
     ) -> None:
         check(str(to_UM.device))
-        if to_UM.shape[1] > WIDEST:
-            raise EngineError(f"a bias has rank {WIDEST} at most, not {to_UM.shape[1]}")
+        if not fits(to_UM):
+            most = WIDEST // to_UM.element_size()
+            raise EngineError(
+                f"a bias in {to_UM.dtype} has rank {most} at most, not {to_UM.shape[1]}"
+            )
         self._from_VM, self._to_UM, self._ids_U = from_VM, to_UM.contiguous(), ids_U
         self._chunk, self._step = chunk, step
 

@@ -57,12 +57,17 @@ def present(device: str) -> None:
 
 
 def claim(device: str, share: float) -> None:
-    """Of a GPU's memory this process takes at most so much; an EngineError where there is no such device."""
+    """Compute there, with at most so much of a GPU's memory; an EngineError where there is no such device.
+
+    Streams, events and kernels are those of the current device, whichever tensors they are about.
+    """
     import torch  # noqa: PLC0415
 
     present(device)
     if device != "cpu":
-        torch.cuda.set_per_process_memory_fraction(share, device)
+        index = torch.device(device).index or 0
+        torch.cuda.set_device(index)
+        torch.cuda.set_per_process_memory_fraction(share, index)
 
 
 def _found(count: int) -> str:

@@ -1,5 +1,6 @@
 """Root-mean-square norms. Shapes: T rows, H numbers of each."""
 
+from math import prod
 from typing import Final
 
 import torch
@@ -18,7 +19,7 @@ def rms_norm(x_TH: Tensor, weight_H: Tensor, eps: float) -> Tensor:
     if x_TH.dtype is torch.float32 or x_TH.device.type != "cpu":
         return torch.nn.functional.rms_norm(x_TH, weight_H.shape, weight_H, eps)
     y_TH = torch.empty_like(x_TH)
-    rows = max(1, TILE // x_TH.shape[-1])
+    rows = max(1, TILE // max(1, prod(x_TH.shape[1:])))
     for x, y in zip(torch.split(x_TH, rows), torch.split(y_TH, rows), strict=True):
         wide = x.float()
         norm = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)

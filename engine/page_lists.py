@@ -1,4 +1,4 @@
-"""The pages of all rows end to end, as libraries of attention ask for them: whole numbers only. Pure.
+"""The pages of all rows end to end, as libraries of attention ask for them: whole numbers only.
 
 Shapes: R rows, J pages of all of them; B = R + 1.
 """

@@ -30,6 +30,8 @@ __all__ = ["Engine", "EngineError", "Forward", "Row", "bytes_per_page", "pages_f
 class Forward:
     """Float32 logits, rows in order and positions in order; hidden states [T, H] by layer.
 
+    The next forward may overwrite the logits (`EngineConfig.overwritten`).
+
     Hidden state 0 is the embedding and k the residual stream after layer k-1, before any norm; the
     one after the last of those is what the last norm makes of it.
     """

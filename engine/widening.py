@@ -22,6 +22,7 @@ class Widening:
         kept_NV = self._kept_NV
         if kept_NV is None or kept_NV.shape[0] < rows:
             most = min(self._rows, 1 << (rows - 1).bit_length())
-            kept_NV = logits_NV.new_empty((most, logits_NV.shape[1]), dtype=torch.float32)
+            with torch.inference_mode(mode=False):  # it outlives the mode in which it is made
+                kept_NV = torch.empty(most, logits_NV.shape[1], device=logits_NV.device)
             self._kept_NV = kept_NV
         return kept_NV[:rows].copy_(logits_NV)

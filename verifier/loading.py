@@ -11,7 +11,7 @@ from engine.attention import chosen
 from engine.buckets import Buckets, buckets
 from engine.config import EngineConfig, kv_numbers
 from engine.features import bytes_per_slot
-from engine.memory import present
+from engine.memory import claim, present
 from engine.models import lean
 from engine.models.config import ModelConfig
 from engine.paced import PacedEngine
@@ -80,7 +80,7 @@ def load(config: VerifierConfig, advance: Advance = logged) -> Loaded:
         fits = allotment(config, model, longest, sizes)
         log.info("%s", fits.text)
         fits.check()
-        torch.cuda.set_per_process_memory_fraction(config.gpu_share, config.device)
+        claim(config.device, config.gpu_share)
     engine_config = EngineConfig(
         pages=pages,
         max_context=longest,

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from protocol.endpoint import Endpoint
 from protocol.logs import log_event
@@ -17,6 +17,13 @@ from verifier.pending import Pending, Wake
 from verifier.step import Step, Verdict
 
 log = logging.getLogger(__name__)
+
+LONGEST_STEP: Final = 60.0
+"""Seconds after which a device is taken to be stuck: the verifier ends, and is started again."""
+
+
+class StuckError(RuntimeError):
+    """A device that computes no more."""
 
 
 class Worker(Protocol):
@@ -110,9 +117,12 @@ class VerifierNode:
     def _computed(self, step: Step) -> list[Verdict]:
         """The verdicts of a step. What arrives while a device computes is heard before they are taken."""
         pending = self._worker.begin(step, self.endpoint.mesh.wake)
+        end = self._clock() + LONGEST_STEP
         while not pending.ready():
-            pause(self.endpoint, self._clock)
+            pause(self.endpoint, self._clock, end)
             self._hear(self._clock())
+            if self._clock() >= end:  # to its peers this node would look alive for ever
+                raise StuckError(f"the device did not finish a step within {LONGEST_STEP:g} s")
         return pending.take()
 
     def close(self) -> None:

@@ -46,6 +46,8 @@ def eagle3(source: Source, model: ModelConfig, dialect: str, **more: Any) -> Hea
     if more.get("part_norms"):
         needed |= {f"fc_norm.{part}.weight": (source.target.hidden,) for part in range(len(states))}
     tied, optional = tables(source, vocab, hidden)
+    if vocab != source.target.vocab:  # published ones have it: one without was cut short
+        tied["lm_head.weight"] = (vocab, hidden)
     return Head(
         kind="eagle3",
         dialect=dialect,

@@ -117,10 +117,10 @@ def _fused(
     """The bias by a kernel, where kernels compute and it fits one."""
     if markov is None or not weights.device.kernels:
         return None
-    from engine.markov_triton import WIDEST, MarkovBias  # noqa: PLC0415  # triton, which CPUs do without
+    from engine.markov_triton import MarkovBias, fits  # noqa: PLC0415  # triton, which CPUs do without
 
-    fits = markov.to_UM.shape[1] <= WIDEST
-    return MarkovBias(markov.from_VM, markov.to_UM, ids_U) if fits else None
+    made = fits(markov.to_UM)
+    return MarkovBias(markov.from_VM, markov.to_UM, ids_U) if made else None
 
 
 class Confidence:

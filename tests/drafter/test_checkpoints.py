@@ -165,6 +165,17 @@ def test_a_map_is_needed_and_must_lead_into_the_vocabulary(tmp_path: Path) -> No
         read(folder, TARGET)
 
 
+@pytest.mark.parametrize("write", [heads.eagle_3, heads.speculators_eagle_3])
+def test_a_chain_with_a_small_vocabulary_has_an_output_matrix_of_its_own(
+    tmp_path: Path, write: Write
+) -> None:
+    """All that are published do: one without was cut short, and would guess by the target's rows."""
+    folder = write(tmp_path)
+    without(folder, "lm_head.weight")
+    with pytest.raises(CheckpointError, match=r"lm_head\.weight is missing"):
+        read(folder, TARGET)
+
+
 def test_weights_in_another_format_are_named(tmp_path: Path) -> None:
     folder = heads.eagle_1(tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")

@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 
-from engine.config import EngineConfig
+from engine.config import Dtype, EngineConfig
 from engine.pages import PagedSequence, PagePool
 from engine.runner import Engine, Row
 
@@ -71,13 +71,21 @@ class Tiny:
     folder: Path
     reference: Any
 
-    def engine(self, pages: int = 32, page_size: int = 4, max_context: int = 128) -> Engine:
+    def engine(
+        self,
+        pages: int = 32,
+        page_size: int = 4,
+        max_context: int = 128,
+        dtype: Dtype = "float32",
+        overwritten: int = 0,
+    ) -> Engine:
         config = EngineConfig(
             pages=pages,
             page_size=page_size,
             max_context=max_context,
-            dtype="float32",
+            dtype=dtype,
             attention=ATTENTION,
+            overwritten=overwritten,
         )
         return Engine.load(self.folder, config)
 

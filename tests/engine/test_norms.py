@@ -27,7 +27,10 @@ def test_heads_are_normed_each_by_itself() -> None:
     weight_D = torch.randn(16).bfloat16()
     by_rows = rms_norm(x_TXD.view(-1, 16), weight_D, EPS).view_as(x_TXD)
     assert torch.equal(rms_norm(x_TXD, weight_D, EPS), by_rows)
-    part = x_TXD[:, :2]
+    many_TXD = torch.randn(TILE // 48 + 5, 3, 16).bfloat16()
+    by_rows = rms_norm(many_TXD.view(-1, 16), weight_D, EPS).view_as(many_TXD)
+    assert torch.equal(rms_norm(many_TXD, weight_D, EPS), by_rows)
+    part, by_rows = x_TXD[:, :2], rms_norm(x_TXD, weight_D, EPS)
     assert torch.equal(rms_norm(part, weight_D, EPS), by_rows[:, :2])
 
 

@@ -11,6 +11,7 @@ import torch
 
 from engine.config import EngineConfig, Implementation, kv_numbers
 from engine.errors import EngineError
+from engine.memory import claim
 from engine.models.config import ModelConfig
 from engine.runner import Engine, Row, bytes_per_page, pages_for
 from tests.engine.test_models import Make
@@ -161,3 +162,38 @@ def test_results_may_be_changed_by_their_owner(tiny: Make) -> None:
     logits = tiny("llama").engine().forward([GOOD]).logits_NV
     logits[0, 5] = -torch.inf
     assert logits[0, 5] == -torch.inf
+
+
+@pytest.mark.parametrize(("device", "index"), [("cuda", 0), ("cuda:1", 1)])
+def test_a_share_of_a_gpu_is_claimed_on_the_one_that_is_computed_on(
+    monkeypatch: pytest.MonkeyPatch, device: str, index: int
+) -> None:
+    """By number: torch takes no bare `cuda` for a share, and events belong to the current device."""
+    said: list[tuple[object, ...]] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda *one: said.append(one))
+    monkeypatch.setattr(
+        torch.cuda, "set_per_process_memory_fraction", lambda *two: said.append(two)
+    )
+    claim(device, 0.5)
+    claim("cpu", 0.5)
+    assert said == [(index,), (0.5, index)]
+
+
+def test_logits_that_are_overwritten_are_those_that_are_not(tiny: Make) -> None:
+    """Two steps in turn, as a verifier on a CPU runs them, in bfloat16."""
+    texts = [[5, 6, 7], [9, 2], [4, 4, 8, 1]]
+    said = []
+    for overwritten in (0, 8):
+        engine = tiny("llama").engine(dtype="bfloat16", overwritten=overwritten)
+        said.append(
+            [engine.forward([Row(each, 0, PAGES, len(each))]).logits_NV.clone() for each in texts]
+        )
+    assert all(torch.equal(one, other) for one, other in zip(*said, strict=True))
+
+
+def test_what_a_serving_mode_made_is_written_outside_of_it(tiny: Make) -> None:
+    engine = tiny("llama").engine(dtype="bfloat16", overwritten=8)
+    with torch.inference_mode():
+        engine.forward([GOOD])
+    assert engine.forward([GOOD]).logits_NV.isfinite().all()

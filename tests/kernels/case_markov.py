@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.errors import EngineError
 from engine.kernels.sampling import summarise
-from engine.markov_triton import WIDEST, MarkovBias
+from engine.markov_triton import WIDEST, MarkovBias, fits
 
 CHUNK = 32
 
@@ -148,6 +148,9 @@ def test_biased_logits_are_written_and_summed_up_where_tokens_are_drawn(mirrors:
 
 
 def test_a_bias_that_is_too_wide_is_refused() -> None:
-    wide = torch.zeros(3, WIDEST + 1)
-    with pytest.raises(EngineError, match=f"rank {WIDEST} at most, not {WIDEST + 1}"):
-        MarkovBias(wide, wide)
+    for dtype in (torch.float32, torch.bfloat16):
+        most = WIDEST // dtype.itemsize
+        wide = torch.zeros(3, most + 1, dtype=dtype)
+        assert (fits(wide), fits(wide[:, :most])) == (False, True)
+        with pytest.raises(EngineError, match=f"rank {most} at most, not {most + 1}"):
+            MarkovBias(wide, wide)

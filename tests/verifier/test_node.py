@@ -31,7 +31,7 @@ from tests.verifier.rig import END, VOCABULARY, Letters, judge, submit, tokens
 from verifier.admission import Admission
 from verifier.config import PlannerConfig, VerifierConfig
 from verifier.core import VerifierCore
-from verifier.node import VerifierNode
+from verifier.node import LONGEST_STEP, StuckError, VerifierNode
 from verifier.pending import Pending, Wake
 from verifier.planners import PLANNERS
 from verifier.step import Step, Verdict
@@ -250,6 +250,19 @@ def test_verdicts_alone_wake_whoever_waits_for_them() -> None:
     world = drafted_world()
     world.worker.meanwhile.append(world.worker.ended)
     assert tokens(world.turn()[1]) == [5]
+
+
+def test_a_device_that_never_ends_a_step_ends_the_verifier() -> None:
+    world = drafted_world()
+
+    def later() -> None:
+        world.now += LONGEST_STEP / 4
+        world.worker.ended()
+        world.worker.meanwhile.append(later)
+
+    world.worker.meanwhile.append(later)
+    with pytest.raises(StuckError, match="the device did not finish a step within 60 s"):
+        world.turn()
 
 
 # --- for those who watch ---------------------------------------------------------------------------------------------

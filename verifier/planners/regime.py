@@ -23,7 +23,7 @@ LONGEST: Final = 16
 BREATH: Final = 2
 """Trials that a rest lasts at least, whoever begins meanwhile."""
 LONG_BREATH: Final = 8
-"""The same where trials for those who began keep finding that drafts do not pay: a tenth of the steps, no more."""
+"""The same where trials for those who began keep finding that drafts do not pay: about a seventh of the steps."""
 MEMORY: Final = 0.98
 OUTLIER: Final = 4.0
 
@@ -68,6 +68,7 @@ class Regime:
         self._wait = probe_every
         self._settle = SETTLE
         self._breath = BREATH
+        self._asked = False  # is this trial one for those who began
         self._begun = 0  # requests since the last trial
         self._rested = 0  # steps since then
         self._rates = {True: Rate(), False: Rate()}
@@ -82,6 +83,7 @@ class Regime:
         stale = self._begun >= self._rows and self._rested >= self._breath * self._steps
         if stale and not self.usual and not self.trial:
             self._try()
+            self._asked = True
 
     def learn(self, tokens: float, seconds: float, plain: float | None = None) -> None:
         """A step brought so many tokens a request in so much time; a plain one is thought to take `plain`."""
@@ -128,9 +130,10 @@ class Regime:
             self._wait = self._every
             self._breath = BREATH
         else:
-            if not self.usual:
+            if self._asked:
                 self._breath = min(2 * self._breath, LONG_BREATH)
             self._wait = min(2 * self._wait, LONGEST * self._every)
         self._left = self._wait
         self._settle = SETTLE
+        self._asked = False
         self._begun = self._rested = 0
