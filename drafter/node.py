@@ -7,7 +7,7 @@ from drafter.core import DrafterCore
 from drafter.proposers import Proposer
 from protocol.endpoint import Endpoint
 from protocol.logs import log_event
-from protocol.loop import Reporter, log_links, pause, say
+from protocol.loop import Reporter, hear, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 from protocol.spans import TakeSpans, no_tracer
 
@@ -48,10 +48,7 @@ class DrafterNode:
     def turn(self) -> bool:
         """Read, propose once for every mirror that wants guesses, say; False when none did."""
         now = self._clock()
-        events = self.endpoint.drain(now)
-        log_links(log, events)
-        for event in events:
-            self.core.handle(event, now)
+        hear(self.core, self.endpoint, log, now)
         wants = self.core.plan()
         if wants:
             began = self._clock()

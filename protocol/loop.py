@@ -29,6 +29,20 @@ class Speaker(Protocol):
     def heartbeat(self) -> Heartbeat: ...
 
 
+class Listener(Protocol):
+    """A core as its loop sees it: who hears what happens on the links."""
+
+    def handle(self, event: Event, now: float, /) -> None: ...
+
+
+def hear(core: Listener, endpoint: Endpoint, log: logging.Logger, now: float) -> None:
+    """Let a core hear all that arrived, and what time brings."""
+    events = endpoint.drain(now)
+    log_links(log, events)
+    for event in events:
+        core.handle(event, now)
+
+
 def say(core: Speaker, endpoint: Endpoint, now: float) -> None:
     """Tell every link that can be told what it must be told."""
     for link in core.links_with_news:

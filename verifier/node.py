@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from protocol.endpoint import Endpoint
 from protocol.logs import log_event
-from protocol.loop import Dialled, Reporter, log_links, pause, say
+from protocol.loop import Dialled, Reporter, hear, pause, say
 from protocol.process import Command, Drain, Peers, Stop
 from protocol.spans import TakeSpans, no_tracer
 from verifier.compiler import Compiler, DirectCompiler, refuse
@@ -89,7 +89,7 @@ class VerifierNode:
     def turn(self) -> bool:
         """Read, decide, run one step, say; False when there was nothing to run."""
         now = self._clock()
-        self._hear(now)
+        hear(self.core, self.endpoint, log, now)
         for grammar in self.core.fronts.grammars:
             self._compiler.ask(grammar)
         self.core.fronts.grammars.clear()
@@ -108,19 +108,13 @@ class VerifierNode:
         self._tell(now)
         return step is not None
 
-    def _hear(self, now: float) -> None:
-        events = self.endpoint.drain(now)
-        log_links(log, events)
-        for event in events:
-            self.core.handle(event, now)
-
     def _computed(self, step: Step) -> list[Verdict]:
         """The verdicts of a step. What arrives while a device computes is heard before they are taken."""
         pending = self._worker.begin(step, self.endpoint.mesh.wake)
         end = self._clock() + LONGEST_STEP
         while not pending.ready():
             pause(self.endpoint, self._clock, end)
-            self._hear(self._clock())
+            hear(self.core, self.endpoint, log, self._clock())
             if self._clock() >= end:  # to its peers this node would look alive for ever
                 raise StuckError(f"the device did not finish a step within {LONGEST_STEP:g} s")
         return pending.take()

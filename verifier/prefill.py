@@ -16,7 +16,7 @@ from protocol.errors import LocalError
 from protocol.fingerprint import tokenizer_fingerprint
 from protocol.link import Identity
 from protocol.logs import log_event
-from protocol.loop import Beats, Reporter, log_links, pause, say
+from protocol.loop import Beats, Reporter, hear, pause, say
 from protocol.messages import Fingerprint, Limits
 from protocol.process import Command, Control, Drain, Peers, Stop, announce
 from protocol.runtime import arguments, clock, day, draw, give_up, health, serve, tracing
@@ -71,7 +71,7 @@ class PrefillNode:
     def turn(self) -> bool:
         """Read, decide, compute one step, say; False when there was nothing to compute."""
         now = self._clock()
-        self._hear(now)
+        hear(self.core, self.endpoint, log, now)
         step = self.core.plan(now)
         say(self.core, self.endpoint, now)
         if step is None:
@@ -85,12 +85,6 @@ class PrefillNode:
         self._tell(now)
         return step is not None
 
-    def _hear(self, now: float) -> None:
-        events = self.endpoint.drain(now)
-        log_links(log, events)
-        for event in events:
-            self.core.handle(event, now)
-
     def _tell(self, now: float) -> None:
         """For those who watch, after everybody who waits was told."""
         self._reporter.turn(self.core.links, now, self.core.facts)
@@ -103,7 +97,7 @@ class PrefillNode:
         """In the middle of a forward: send what is computed, and hear what may make room for more of it."""
         now = self._clock()
         if self.core.reached(layers, now):
-            self._hear(now)
+            hear(self.core, self.endpoint, log, now)
             say(self.core, self.endpoint, now)
         else:
             self._beats()
