@@ -33,6 +33,16 @@ class Summary:
     sum_NC: Tensor
     chunk: int
 
+    @property
+    def chunks(self) -> int:
+        """Of a row."""
+        return self.top_NC.shape[1]
+
+    @property
+    def held(self) -> int:
+        """The same as kernels count: up to a power of two."""
+        return 1 << (self.chunks - 1).bit_length()
+
 
 def wishes(
     params: Sequence[SamplingParams], choices: Sequence[int], positions: Sequence[int]
@@ -59,27 +69,11 @@ def sample(
     Rows are drawn from as `wishes` said. A greedy row's chance is what temperature 1 would give it. `summary` is
     made anew where it is not known.
     """
-    N, V = logits_NV.shape
-    made = _summary(logits_NV, on["heat"]) if summary is None else summary
-    chunks = made.top_NC.shape[1]
-    held = 1 << (chunks - 1).bit_length()
     new = logits_NV.new_empty
-    top_N, total_N = new(N), new(N, dtype=torch.float64)
-    token_N, state_N = new(N, dtype=torch.int32), new(N, dtype=torch.int32)
-    depth_N = torch.full((N,), UNFILTERED, dtype=torch.int32, device=logits_NV.device)
-    if filtered := len(on["filtered"]):
-        filter_rows[(filtered,)](
-            logits_NV, on["filtered"], made.top_NC, made.sum_NC, top_N, depth_N,
-            on["heat"], on["top_k"], on["top_p"], on["floor"], chunks, V,
-            BLOCK=made.chunk, CHUNKS=held, STEP=min(STEP, made.chunk), J=PIVOTS,
-            num_warps=4, maxnreg=REGISTERS,
-        )  # fmt: skip
-    finish_rows[(N,)](
-        logits_NV, made.top_NC, made.best_NC, made.sum_NC, top_N, depth_N, total_N, token_N, state_N,
-        on["heat"], on["seeds"], on["choices"], on["positions"], chunks, V,
-        BLOCK=made.chunk, CHUNKS=held, DRAW=True, ROLE=int(Role.TARGET), num_warps=4,
-    )  # fmt: skip
-    token_N = token_N.long()
+    rows = new(len(logits_NV), dtype=torch.int32), new(len(logits_NV), dtype=torch.int32)
+    made = summarised(logits_NV, on) if summary is None else summary
+    top_N, _, total_N = finished(logits_NV, on, made, rows, draw=True)
+    token_N = rows[0].long()
     below_N = logits_NV.gather(1, token_N[:, None])[:, 0] - top_N
     chance_N = (below_N / on["heat"]).exp() / total_N
     soft_N = (top_N - logits_NV.logsumexp(dim=-1)).exp()
@@ -87,13 +81,49 @@ def sample(
     return token_N, chance_N.nan_to_num(0.0).clamp(max=1.0)
 
 
-def _summary(logits_NV: Tensor, heat_N: Tensor) -> Summary:
+def summarised(logits_NV: Tensor, on: Mapping[str, Tensor], chunk: int = CHUNK) -> Summary:
+    """What is known of rows a chunk at a time; `on` has their temperatures, and masks where they have some."""
     N, V = logits_NV.shape
-    chunks = -(-V // CHUNK)
+    chunks = -(-V // chunk)
     new = logits_NV.new_empty
-    made = Summary(new(N, chunks), new(N, chunks, dtype=torch.int32), new(N, chunks), CHUNK)
+    made = Summary(new(N, chunks), new(N, chunks, dtype=torch.int32), new(N, chunks), chunk)
+    masks = on.get("masks")
     summarise[(N, chunks)](
-        logits_NV, made.best_NC, made.best_NC, made.top_NC, made.best_NC, made.sum_NC, heat_N,
-        V, chunks, 0, BLOCK=CHUNK, MASKS=False, num_warps=4,
+        logits_NV, made.best_NC if masks is None else masks, on.get("mask_row", made.best_NC),
+        made.top_NC, made.best_NC, made.sum_NC, on["heat"],
+        V, chunks, 0 if masks is None else masks.shape[1],
+        BLOCK=chunk, MASKS=masks is not None, num_warps=4,
     )  # fmt: skip
     return made
+
+
+def finished(
+    logits_NV: Tensor,
+    on: Mapping[str, Tensor],
+    made: Summary,
+    rows: tuple[Tensor, Tensor],
+    *,
+    draw: bool,
+    step: int = STEP,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fill `rows` with a token and a state each, drawn or the likeliest.
+
+    Returned are each row's largest logit, the depth down to which its filters keep, and the weight of what they keep.
+    """
+    N, V = logits_NV.shape
+    top_N, total_N = logits_NV.new_empty(N), logits_NV.new_empty(N, dtype=torch.float64)
+    depth_N = torch.full((N,), UNFILTERED, dtype=torch.int32, device=logits_NV.device)
+    if filtered := len(on["filtered"]):
+        filter_rows[(filtered,)](
+            logits_NV, on["filtered"], made.top_NC, made.sum_NC, top_N, depth_N,
+            on["heat"], on["top_k"], on["top_p"], on["floor"], made.chunks, V,
+            BLOCK=made.chunk, CHUNKS=made.held, STEP=min(step, made.chunk), J=PIVOTS,
+            num_warps=4, maxnreg=REGISTERS,
+        )  # fmt: skip
+    token_N, state_N = rows
+    finish_rows[(N,)](
+        logits_NV, made.top_NC, made.best_NC, made.sum_NC, top_N, depth_N, total_N, token_N, state_N,
+        on["heat"], on["seeds"], on["choices"], on["positions"], made.chunks, V,
+        BLOCK=made.chunk, CHUNKS=made.held, DRAW=draw, ROLE=int(Role.TARGET), num_warps=4,
+    )  # fmt: skip
+    return top_N, depth_N, total_N

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from engine.fetch import Fetch, fetcher
 from engine.kernels import check
-from engine.kernels.sampling import adjust, filter_rows, finish_rows, summarise
+from engine.kernels.sampling import adjust
 from engine.kernels.windows import decide
 from engine.philox import Role
+from engine.sampling_triton import CHUNK, STEP, finished, summarised
 from engine.upload import upload
 from verifier import packing
 from verifier.acceptance import RULES, make, rates
@@ -27,15 +28,11 @@ from verifier.rules.decisions import conditional
 from verifier.step import Verdict, Work
 from verifier.unpacking import Coming, verdicts
 
-CHUNK: Final = 2048
-STEP: Final = 512
-PIVOTS: Final = 16
 EDITED: Final = 256
 TESTED: Final[Mapping[str, int]] = {"ratio": 0, "block": 1, "threshold": 2, "synthetic": 3}
 """Rules that test guesses by numbers, as `engine.kernels.windows` counts them; others draw the target's own tokens."""
 REGISTERS: Final = 168
 """Of a thread that decides: left to itself the compiler takes fewer, and spills (`docs/gpu.md`)."""
-UNFILTERED: Final = 2**31 - 1
 
 
 class TritonJudge:
@@ -124,7 +121,6 @@ class TritonJudge:
         self._draw(
             logits_NV,
             on,
-            len(arrays["filtered"]),
             rows=(token_N, state_N),
             ends=ends,
             hot=len(hot),
@@ -145,53 +141,27 @@ class TritonJudge:
         self,
         logits_NV: Tensor,
         on: Mapping[str, Tensor],
-        filtered: int,
         *,
         rows: tuple[Tensor, Tensor],
         ends: Sequence[Tensor],
         hot: int,
     ) -> None:
         """Launch what fills `rows` and `ends`."""
-        N, V = logits_NV.shape
-        chunk = self._chunk
-        chunks = -(-V // chunk)
-        held = 1 << (chunks - 1).bit_length()
-        new = logits_NV.new_empty
-        top_NC, sum_NC, top_N = new(N, chunks), new(N, chunks), new(N)
-        best_NC = new(N, chunks, dtype=torch.int32)
-        depth_N = torch.full((N,), UNFILTERED, dtype=torch.int32, device=self._device)
-        total_N = new(N, dtype=torch.float64)
-        masks = on.get("masks")
-        summarise[(N, chunks)](
-            logits_NV, best_NC if masks is None else masks, on.get("mask_row", best_NC),
-            top_NC, best_NC, sum_NC, on["heat"],
-            V, chunks, 0 if masks is None else masks.shape[1],
-            BLOCK=chunk, MASKS=masks is not None, num_warps=4,
-        )  # fmt: skip
-        if filtered:
-            filter_rows[(filtered,)](
-                logits_NV, on["filtered"], top_NC, sum_NC, top_N, depth_N,
-                on["heat"], on["top_k"], on["top_p"], on["floor"], chunks, V,
-                BLOCK=chunk, CHUNKS=held, STEP=self._step, J=PIVOTS, num_warps=4,
-            )  # fmt: skip
-        token_N, state_N = rows
-        finish_rows[(N,)](
-            logits_NV, top_NC, best_NC, sum_NC, top_N, depth_N, total_N, token_N, state_N,
-            on["heat"], on["seeds"], on["choices"], on["positions"], chunks, V,
-            BLOCK=chunk, CHUNKS=held, DRAW=self._number is None, ROLE=int(Role.TARGET),
-            num_warps=4,
-        )  # fmt: skip
+        made = summarised(logits_NV, on, self._chunk)
+        top_N, depth_N, total_N = finished(
+            logits_NV, on, made, rows, draw=self._number is None, step=self._step
+        )
         if hot:
             bars = self._config.threshold
             decide[(hot,)](
-                logits_NV, top_NC, best_NC, sum_NC, top_N, depth_N, total_N, state_N,
+                logits_NV, made.top_NC, made.best_NC, made.sum_NC, top_N, depth_N, total_N, rows[1],
                 on["heat"], on["seeds"], on["choices"], on["positions"],
                 on["windows"], on["window_row"], on["window_draws"], on["window_tested"],
                 on["window_guess"], on["window_base"],
                 on["guess_token"], on["guess_share"], on["law_id"], on["law_share"],
                 on.get("curve", on["guess_share"]), *ends,
-                bars.single, bars.accumulated, chunks, V,
-                RULE=self._number, BLOCK=chunk, CHUNKS=held, LAW=on["law_id"].shape[1],
+                bars.single, bars.accumulated, made.chunks, logits_NV.shape[1],
+                RULE=self._number, BLOCK=made.chunk, CHUNKS=made.held, LAW=on["law_id"].shape[1],
                 ACCEPT=int(Role.ACCEPT), FINAL=int(Role.FINAL),
                 num_warps=8, maxnreg=REGISTERS,
             )  # fmt: skip

@@ -22,9 +22,10 @@ from engine.markov_triton import CHUNK as SLICE
 from engine.markov_triton import STEP as STRIDE
 from engine.markov_triton import warps
 from engine.ragged import SPLIT, Shape
+from engine.sampling_triton import CHUNK, PIVOTS, STEP
 from engine.sampling_triton import REGISTERS as FILTERING
 from tests.generated import rewritten
-from verifier.judge_triton import CHUNK, EDITED, PIVOTS, REGISTERS, STEP
+from verifier.judge_triton import EDITED, REGISTERS
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "gpu.md"
 MAKER: Final = "tests.kernels.compiled"
@@ -150,13 +151,11 @@ def _sampling() -> Iterator[Variant]:
             f"summarise{', masks' if masks else ''}", sampling.summarise,
             rows | {"masks": "*i32", "mask_row": "*i32"}, {"BLOCK": CHUNK, "MASKS": masks},
         )  # fmt: skip
-    for text, chunks, registers in (
-        ("", held, None), (" behind markov", {"BLOCK": SLICE, "CHUNKS": 512}, FILTERING)
-    ):  # fmt: skip
+    for text, chunks in (("", held), (" behind markov", {"BLOCK": SLICE, "CHUNKS": 512})):
         yield Variant(
             f"filter_rows{text}", sampling.filter_rows,
             rows | {"rows": "*i32", "top_k": "*i32", "top_p": "*fp64", "floor_row": "*i32"},
-            chunks | {"STEP": STEP, "J": PIVOTS}, registers=registers,
+            chunks | {"STEP": STEP, "J": PIVOTS}, registers=FILTERING,
         )  # fmt: skip
     for text, draw, chunks in (
         ("", False, held), (", draws", True, held),
