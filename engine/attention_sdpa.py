@@ -9,13 +9,13 @@ E = K*G*D; P pages, S positions of a page, C = S*2*K*D; 2 is (key, value).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from math import lcm
-from typing import Final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from engine.attention import PLAIN, Attend, Kind
 from engine.batch import Row
@@ -24,24 +24,28 @@ from engine.errors import EngineError
 from engine.grouping import QUERIES_AT_ONCE, Group, cut, group
 from engine.models.config import ModelConfig
 from engine.rotary import store
-
-# Keys are padded to a multiple of this. Otherwise the kernel sums bfloat16 in an order that depends
-# on the number of queries, and a token would not have the same bits in a window as alone.
-KEY_MULTIPLE: Final = 32
-# The kernel takes at least so many queries at a time, and one that is left over is summed in another
-# order, too: then there is one piece's last query more.
-QUERIES_OF_A_BLOCK: Final = 32
+from engine.steady import (
+    COMPANIES,
+    KEYS,
+    KEYS_APART,
+    Company,
+    attentions,
+    find,
+    lengths,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
     """One call of the kernel: R pieces of W queries, the first of them at `first` of all U.
 
+    The kernel gets `lack` queries more, of which nothing is wanted.
     Keys are the pages of a table, or a slice of slots where one piece has them in a row.
     """
 
     first: int
     shape: tuple[int, int]
+    lack: int
     keys: Tensor | slice
     masks: "_Masks"
 
@@ -49,10 +53,11 @@ class _Call:
 class _Masks:
     """What is added to the logits of one call, [R, 1, X, L], made once for each width of a window."""
 
-    def __init__(self, at_RW: Tensor, keys: int, fold: int, dtype: torch.dtype) -> None:
+    def __init__(self, at_RW: Tensor, keys: int, fold: int, lack: int, dtype: torch.dtype) -> None:
         self._at_RW1 = at_RW[:, :, None]
         self._keys = keys
         self._fold = fold
+        self._lack = lack
         self._dtype = dtype
         self._made: dict[int | None, Tensor] = {}
 
@@ -66,6 +71,7 @@ class _Masks:
             mask_RWL.masked_fill_(hidden_RWL, -torch.inf)
             if mask_RWL.shape[1] > 1:
                 mask_RWL = mask_RWL.repeat_interleave(self._fold, dim=1)
+                mask_RWL = pad(mask_RWL, (0, 0, 0, self._lack))
             self._made[window] = mask_RWL[:, None]
         return self._made[window]
 
@@ -99,6 +105,14 @@ class _Prepared:
         return out_UE if order is None else out_UE.index_select(0, order.places_T)
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How many queries and keys the kernel must be given, so that a query's bits do not depend on the others."""
+
+    company: Company
+    lengths: frozenset[int]
+
+
 class SdpaAttention:
     """See `engine.attention.Backend`."""
 
@@ -110,8 +124,9 @@ class SdpaAttention:
         self._head_dim = model.head_dim
         self._pages = config.pages
         self._page_size = config.page_size
-        self._stride = lcm(config.page_size, KEY_MULTIPLE)
+        self._stride = lcm(config.page_size, KEYS_APART)
         self._dtype: torch.dtype = getattr(torch, config.dtype)
+        self._habits = habits(model.head_dim, self._dtype)
 
     def prepare(self, rows: Sequence[Row], *, causal: bool = True) -> Attend:
         if any(row.seen is not None for row in rows):
@@ -119,7 +134,7 @@ class SdpaAttention:
         pieces = list(cut(rows))
         if not causal and len(pieces) != len(rows):
             raise EngineError(f"a row that is not causal has {QUERIES_AT_ONCE} tokens at most")
-        groups = [self._with_company(each) for each in group(pieces)]
+        groups = group(pieces)
         calls: list[_Call] = []
         first = 0
         for each in groups:
@@ -132,11 +147,6 @@ class SdpaAttention:
         buffer_PC = torch.empty(gathered, width, dtype=self._dtype)
 
         return _Prepared(self, calls, order, buffer_PC)
-
-    def _with_company(self, chosen: Group) -> Group:
-        """A group none of whose queries is alone in a block of the kernel."""
-        lone = chosen.queries * self._fold % QUERIES_OF_A_BLOCK == 1
-        return replace(chosen, queries=chosen.queries + 1) if lone else chosen
 
     def attend(
         self, call: _Call, q_UAD: Tensor, kv_PS2KD: Tensor, buffer_PC: Tensor, kind: Kind
@@ -153,6 +163,8 @@ class SdpaAttention:
         k_RLKD, v_RLKD = kv_RL2KD.unbind(2)
         q_RWKGD = q_UAD[call.first : call.first + R * W].view(R, W, K, G, D)
         q_RKXD = q_RWKGD.transpose(1, 2).reshape(R, K, W * G, D)
+        if call.lack:
+            q_RKXD = pad(q_RKXD, (0, 0, 0, call.lack))
         k_RKLD, v_RKLD = k_RLKD.transpose(1, 2), v_RLKD.transpose(1, 2)
         mask_R1XL = call.masks[kind.window]
         if kind.softcap is None and kind.sinks_A is None:
@@ -162,18 +174,27 @@ class SdpaAttention:
         else:
             weights_RKXL = _weights(q_RKXD, k_RKLD, mask_R1XL, kind)
             o_RKXD = weights_RKXL.to(v_RKLD.dtype) @ v_RKLD
-        return o_RKXD.view(R, K, W, G, D).transpose(1, 2).reshape(R * W, K * G * D)
+        o_RKWGD = o_RKXD[:, :, : W * G].view(R, K, W, G, D)
+        return o_RKWGD.transpose(1, 2).reshape(R * W, K * G * D)
 
     def _call(self, chosen: Group, first: int, *, causal: bool) -> _Call:
         R, W = len(chosen.pieces), chosen.queries
-        used = -(-chosen.keys // self._stride) * self._stride // self._page_size
+        used = self._padded(chosen.keys) // self._page_size
         if causal:
             start_R1 = torch.tensor([[piece.start] for piece in chosen.pieces])
             at_RW = start_R1 + torch.arange(W)
         else:
             at_RW = torch.tensor([[piece.end - 1] * W for piece in chosen.pieces])
-        masks = _Masks(at_RW, used * self._page_size, self._fold, self._dtype)
-        return _Call(first, (R, W), self._keys(chosen, used), masks)
+        lack = self._habits.company.lack(W * self._fold)
+        masks = _Masks(at_RW, used * self._page_size, self._fold, lack, self._dtype)
+        return _Call(first, (R, W), lack, self._keys(chosen, used), masks)
+
+    def _padded(self, keys: int) -> int:
+        """So many keys or more, whole pages, which the kernel sums as if they were many more."""
+        padded = -(-keys // self._stride) * self._stride
+        while padded % KEYS not in self._habits.lengths:
+            padded += self._stride
+        return padded
 
     def _keys(self, chosen: Group, used: int) -> Tensor | slice:
         """Where the keys of a group are, in `used` pages a piece."""
@@ -189,6 +210,18 @@ class SdpaAttention:
             table.extend(piece.pages[:own])
             table.extend([0] * (used - own))  # any page will do, its keys are masked
         return torch.tensor(table)
+
+
+@cache
+def habits(head_dim: int, dtype: torch.dtype) -> "Habits":
+    """What keeps a query's bits on this CPU.
+
+    Bits of float32 are not promised: the products around attention do not keep them.
+    """
+    if dtype is torch.float32:
+        return Habits(Company(), frozenset(range(0, KEYS, KEYS_APART)))
+    company = find(*attentions(head_dim, dtype), COMPANIES) or Company()
+    return Habits(company, lengths(head_dim, dtype))
 
 
 def _weights(q_RKXD: Tensor, k_RKLD: Tensor, mask_R1XL: Tensor, kind: Kind) -> Tensor:

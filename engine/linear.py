@@ -4,22 +4,22 @@ Shapes: T tokens, I inputs, O outputs.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, silu
 
+from engine.steady import ANY, CHOICES, Amounts, Product, find, rounding
+
 Linear = Callable[[Tensor], Tensor]
 AddedLinear = Callable[[Tensor, Tensor], Tensor]
 
-# oneDNN blocks a weight for a number of tokens. Blocks for one make its sums run in the same order
+# oneDNN blocks a weight for a number of tokens. On CPUs with AMX, blocks for one make its sums run in the same order
 # for any number, so that a token's result has the same bits alone, in a window and in a batch;
-# blocks for 16 do not, and are 10% faster from 64 tokens on.
+# blocks for 16 do not, and are 10% faster from 64 tokens on. What else the order depends on: `engine.steady`.
 PACKED_FOR: Final = 1
-# The order also changes where a long sum is split over the threads: with few outputs and many
-# tokens. Products that narrow take so many tokens at a time.
-NARROWING_TOKENS: Final = 32
 
 
 class Products(Protocol):
@@ -40,11 +40,12 @@ class Packed:
 
     Sums are kept in float32 and rounded once, after whatever is fused to the end. The operators are
     those that torch's own compiler emits for CPUs; there is no public name for them. Blocks for more `tokens` are
-    faster for so many, and a token's bits then depend on its batch.
+    faster for so many; a token's bits may then depend on its batch, and do so, too, where products are not `steady`.
     """
 
-    def __init__(self, tokens: int = PACKED_FOR) -> None:
+    def __init__(self, tokens: int = PACKED_FOR, *, steady: bool = True) -> None:
         self._tokens = tokens
+        self._steady = steady
         self._reorder = torch.ops.mkldnn._reorder_linear_weight  # noqa: SLF001
         self._unary = torch.ops.mkldnn._linear_pointwise.default  # noqa: SLF001
         self._binary = torch.ops.mkldnn._linear_pointwise.binary  # noqa: SLF001
@@ -63,24 +64,16 @@ class Packed:
             y_TO: Tensor = product(x_TI, blocks, bias_O, "none", [], "")
             return y_TO
 
-        return apply
+        return self._kept(weight_OI, apply)
 
     def added(self, weight_OI: Tensor, bias_O: Tensor | None) -> AddedLinear:
         blocks, product = self._reorder(weight_OI, self._tokens), self._binary
-        narrows = self._tokens == PACKED_FOR and weight_OI.shape[0] < weight_OI.shape[1]
 
         def apply(x_TI: Tensor, y_TO: Tensor) -> Tensor:
-            if narrows and x_TI.shape[0] > NARROWING_TOKENS:
-                pieces = zip(
-                    torch.split(x_TI, NARROWING_TOKENS),
-                    torch.split(y_TO, NARROWING_TOKENS),
-                    strict=True,
-                )
-                return torch.cat([product(x, y, blocks, bias_O, "add") for x, y in pieces])
             sum_TO: Tensor = product(x_TI, y_TO, blocks, bias_O, "add")
             return sum_TO
 
-        return apply
+        return self._kept(weight_OI, apply)
 
     def gated(self, gate_OI: Tensor, up_OI: Tensor, biases_2O: Tensor | None) -> Linear:
         gate, up = (self._reorder(each, self._tokens) for each in (gate_OI, up_OI))
@@ -92,7 +85,28 @@ class Packed:
             y_TO: Tensor = binary(x_TI, gate_TO, up, up_O, "mul")
             return y_TO
 
-        return apply
+        return self._kept(gate_OI, apply)
+
+    def _kept(self, weight_OI: Tensor, apply: Product) -> Product:
+        """The same product, in amounts that keep a token's bits."""
+        if not self._steady:
+            return apply
+        outputs, inputs = weight_OI.shape
+        return amounts(outputs, inputs, self._tokens, torch.get_num_threads()).keep(apply)
+
+
+@cache
+def amounts(outputs: int, inputs: int, tokens: int, threads: int) -> Amounts:  # noqa: ARG001
+    """In which amounts packed products of a shape keep a token's bits on this CPU, with one thread and with `threads`.
+
+    Any amount where none does.
+    """
+    weight_OI, token_1I, nought_1O = rounding(outputs, inputs, torch.bfloat16)
+    bare = Packed(tokens, steady=False)
+    plain, added = bare.plain(weight_OI, None), bare.added(weight_OI, None)
+    both = [plain, lambda x_TI: added(x_TI, nought_1O.repeat(len(x_TI), 1))]
+    found = find(both, token_1I, CHOICES)
+    return found or ANY
 
 
 class Transposed:

@@ -45,7 +45,7 @@ class Plain:
 def products(device: str, dtype: torch.dtype) -> Products:
     """What is fastest for many tokens."""
     packed = device == "cpu" and dtype is torch.bfloat16 and Packed.supported()
-    return Packed(PACKED_FOR) if packed else Plain()
+    return Packed(PACKED_FOR, steady=False) if packed else Plain()
 
 
 @dataclass(frozen=True, slots=True)
