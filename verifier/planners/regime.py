@@ -64,7 +64,7 @@ class Regime:
         self.usual = True
         self.trial = False
         self.changes = 0
-        self._left = 2 * probe_steps  # steps until this ends
+        self._left = probe_steps  # steps until this ends
         self._wait = probe_every
         self._settle = SETTLE
         self._breath = BREATH

@@ -198,7 +198,7 @@ def test_what_hardly_differs_does_not_flap() -> None:
 
 def test_steps_right_after_a_change_count_for_neither() -> None:
     regime = Regime(4, 100)
-    for step in range(SETTLE + 2 * 4):
+    for step in range(SETTLE + 4):
         assert regime.drafting, step
         regime.learn(1.0, 1.0)
     assert regime.trial
