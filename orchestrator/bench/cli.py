@@ -299,6 +299,44 @@ def split(
     end(run)
 
 
+@app.command(epilog=example("bench burst --planner budget,schedule --prompts edit"))
+def burst(
+    *,
+    crowd: Annotated[int, typer.Option(min=1, help="Short answers at once.")] = 32,
+    seconds: Annotated[float, typer.Option(min=1, help="How long they keep coming.")] = 10.0,
+    calm: Annotated[float, typer.Option(min=4, help="Seconds before it, and after it.")] = 20.0,
+    short: Annotated[int, typer.Option(min=1, help="Tokens of a short answer.")] = 24,
+    long: Annotated[int, typer.Option(min=1, help="Tokens of the others.")] = 256,
+    prompts: Prompts = "chat",
+    compare: Annotated[str, typer.Option(help="plain, colocated: a list.")] = "plain",
+    method: Annotated[str | None, typer.Option(help="Drafting methods, a list.")] = None,
+    planner: Annotated[str | None, typer.Option(help="Planners, a list.")] = None,
+    draft_length: DraftLength = None,
+    target: Target = None,
+    drafters: Drafters = None,
+    dtype: Dtype = None,
+    json: Json = None,
+    config: File = None,
+) -> None:
+    """Two answers that stream, a crowd for a while, and the two again: do drafts come back?"""
+
+    def run() -> int:
+        from orchestrator.bench.command import Wish, burst
+        from orchestrator.settings import load
+
+        flags = {
+            "target": target,
+            "drafters": drafters,
+            "dtype": dtype,
+            "draft_length": draft_length,
+        }
+        told = {"crowd": crowd, "seconds": seconds, "calm": calm, "short": short, "long": long}
+        wish = Wish(compare=_names(compare), methods=_names(method), planners=_names(planner))
+        return burst(wish, prompts, json, load(flags, config), **told)
+
+    end(run)
+
+
 @app.command("peers", epilog=example("bench peers"))
 def build_peers(peers: Peers = None) -> None:
     """Build the systems that others made, each in an environment of its own."""

@@ -1,7 +1,7 @@
 """The one client that drives every system: OpenAI's streaming chat, so many requests at once, each prompt once."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,10 @@ from orchestrator.commands.stream import StreamError, events
 
 SILENCE: Final = 300.0
 """Seconds without a word after which a system is taken to be stuck; it may serve one request at a time."""
+
+
+CHAT: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +89,27 @@ def ask(client: httpx.Client, asking: Asking, prompt: Prompt, seed: int = 0) -> 
         raise BenchError(f"{client.base_url} did not answer {prompt.id}: {text}") from error
 
 
+def pieces(
+    client: httpx.Client, body: dict[str, Any], door: str = CHAT
+) -> Iterator[tuple[float, int]]:
+    """When each piece of one of our answers came, and how many tokens it has; a BenchError if it breaks off."""
+    said = body | {"stream": True, "return_token_ids": True}
+    try:
+        with client.stream("POST", door, json=said) as response:
+            if response.is_error:
+                raise StreamError(f"status {response.status_code}, {response.read().decode()}")
+            for event in events(response.iter_lines()):
+                if tokens := sum(len(each.get("token_ids") or ()) for each in event["choices"]):
+                    yield time.perf_counter(), tokens
+    except (httpx.HTTPError, StreamError, KeyError, TypeError, ValueError) as error:
+        raise BenchError(f"{client.base_url} did not answer: {error}") from error
+
+
 def _stream(client: httpx.Client, name: str, body: dict[str, Any]) -> Answer:
     text, tokens, first, last = "", 0, None, 0.0
     counts = {"rounds": 0, "drafted": 0, "accepted": 0}
     begun = time.perf_counter()
-    with client.stream("POST", "/v1/chat/completions", json=body) as response:
+    with client.stream("POST", CHAT, json=body) as response:
         if response.is_error:
             raise StreamError(f"status {response.status_code}, {response.read().decode()}")
         for event in events(response.iter_lines()):

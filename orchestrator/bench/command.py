@@ -62,23 +62,27 @@ class Wish:
     compare: tuple[str, ...]
     methods: tuple[str, ...]
     planners: tuple[str, ...]
-    overlaps: tuple[bool, ...]
-    json: Path | None
-    plot: Path | None
-    peers: Path | None
+    overlaps: tuple[bool, ...] = ()
+    json: Path | None = None
+    plot: Path | None = None
+    peers: Path | None = None
+
+    def systems(self, config: Config) -> list[System]:
+        """Ours with each method and planner, else with those of the configuration; then those beside it."""
+        wanted = Wanted(
+            config=config,
+            methods=self.methods or (config.method,),
+            planners=self.planners or (config.verifier.planner.name,),
+            overlaps=self.overlaps,
+            peers=self.peers,
+        )
+        return systems(("drafted", *self.compare), wanted)
 
 
 def bench(asked: Asked, wish: Wish, config: Config) -> int:
     """Measure and tell; the exit code."""
     _check_places((asked.log, wish.json), wish.plot)
-    wanted = Wanted(
-        config=config,
-        methods=wish.methods or (config.method,),
-        planners=wish.planners or (config.verifier.planner.name,),
-        overlaps=wish.overlaps,
-        peers=wish.peers,
-    )
-    done = _measured(asked, systems(("drafted", *wish.compare), wanted), config)
+    done = _measured(asked, wish.systems(config), config)
     show(title(done), table(done), out)
     if wish.json:
         _write(wish.json, as_json(done))
@@ -134,6 +138,22 @@ def split(config: Config, chunks: Sequence[int], runs: int, place: Path | None, 
 
     asked = beside.Load(**load)
     return _figures(lambda: beside.measure(config, chunks, asked, runs), beside.tables, place)
+
+
+def burst(wish: Wish, prompts: str, place: Path | None, config: Config, **told: Any) -> int:
+    """Tell the story of a crowd to the services that are compared; the exit code."""
+    from orchestrator.bench import burst as crowd  # noqa: PLC0415
+
+    story = crowd.Story(
+        prompts=read(prompts),
+        long=Asking(max_tokens=told.pop("long"), ignore_eos=True),
+        short=Asking(max_tokens=told.pop("short"), ignore_eos=True),
+        **told,
+    )
+    with progress() as report:
+        resolve(config.target, report)
+    compared = wish.systems(config)
+    return _figures(lambda: crowd.measure(compared, story), crowd.tables, place)
 
 
 def _figures(

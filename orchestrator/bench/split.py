@@ -19,12 +19,11 @@ from typing import Any, Final
 import httpx
 from rich.table import Table
 
-from orchestrator.bench.client import SILENCE
+from orchestrator.bench.client import COMPLETIONS, SILENCE, pieces
 from orchestrator.bench.errors import BenchError
 from orchestrator.bench.results import Label
 from orchestrator.bench.systems import Ours
 from orchestrator.bench.table import columns
-from orchestrator.commands.stream import StreamError, events
 from orchestrator.config import Config
 
 SHORT: Final = 24
@@ -196,23 +195,8 @@ def _ask(client: httpx.Client, prompt: list[int], tokens: int) -> float:
 
 def _pieces(client: httpx.Client, prompt: list[int], tokens: int) -> Iterator[float]:
     """When each piece of an answer came."""
-    body = {
-        "prompt": prompt,
-        "max_tokens": tokens,
-        "temperature": 0,
-        "ignore_eos": True,
-        "stream": True,
-        "return_token_ids": True,
-    }
-    try:
-        with client.stream("POST", "/v1/completions", json=body) as response:
-            if response.is_error:
-                raise StreamError(f"status {response.status_code}, {response.read().decode()}")
-            for event in events(response.iter_lines()):
-                if any(choice.get("token_ids") for choice in event["choices"]):
-                    yield perf_counter()
-    except (httpx.HTTPError, StreamError, KeyError, TypeError, ValueError) as error:
-        raise BenchError(f"{client.base_url} did not answer: {error}") from error
+    body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    return (time for time, _ in pieces(client, body, COMPLETIONS))
 
 
 def _row(prefill: int, chunk: int, felt: Sequence[Felt]) -> Row:

@@ -27,7 +27,9 @@ DONE = b"data: [DONE]\n\n"
 class FakeServer:
     """`asked` holds the bodies of requests in the order of their arrival, `most` how many were there at once."""
 
-    def __init__(self, script: Script, status: int = 200) -> None:
+    def __init__(
+        self, script: Script, status: int = 200, metrics: Callable[[], str] = lambda: ""
+    ) -> None:
         self.asked: list[Mapping[str, Any]] = []
         self.most = 0
         self._here = 0
@@ -45,8 +47,17 @@ class FakeServer:
                     for part in script(body):
                         self.wfile.write(part)
                         self.wfile.flush()
+                except ConnectionError:
+                    pass  # it heard enough
                 finally:
                     outer.left()
+
+            def do_GET(self) -> None:
+                text = metrics().encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
 
             def log_message(self, *_: object) -> None: ...
 
