@@ -37,8 +37,8 @@ class Ledger:
         self._choices: Counter[str] = (
             Counter()
         )  # steps with windows, by why they have these lengths
-        self._lengths_changed = 0
-        self._length: float | None = None
+        self._turns = 0  # from drafting to rest, and back
+        self._rests: bool | None = None
         self._expected = {"predicted": 0.0, "actual": 0.0}  # tokens a step, smoothed
         self._took = {"predicted": 0.0, "actual": 0.0}  # its seconds, smoothed
         self._drafting = Rate()  # output tokens of windows, over all time from step to step
@@ -127,9 +127,10 @@ class Ledger:
         seconds = outcome.forward
         self._planned += planned
         self._choices[choice.reason] += 1
-        drafting = float(planned > 0)
-        self._lengths_changed += self._length is not None and drafting != self._length
-        self._length = drafting
+        if choice.reason != "probe":  # a trial decides nothing yet
+            rests = choice.reason == "rest"
+            self._turns += self._rests is not None and rests != self._rests
+            self._rests = rests
         if choice.emitted is not None:
             _smooth(self._expected, choice.emitted, emitted)
         if choice.seconds is not None:
@@ -183,7 +184,7 @@ class Ledger:
                     self._drafted - sum(a * rounds for a, rounds in self._accepted.items())
                 ),
                 "choices": dict.fromkeys(REASONS, 0) | self._choices,
-                "drafting_changes": one(self._lengths_changed),
+                "drafting_changes": one(self._turns),
                 "drafts": one(self._accepted.total()),
                 "draft_tokens": one(self._drafted),
                 "accepted_tokens": one(sum(a * rounds for a, rounds in self._accepted.items())),

@@ -57,7 +57,7 @@ class Part:
     emitted: float
     """Tokens a round of the old answers."""
     changes: float
-    """A minute: from steps that verify drafts to steps that verify none, and back; all verifiers."""
+    """A minute: of planners, from drafting to rest and back; all verifiers."""
     answers: int
     """Short ones that were begun and ended."""
 

@@ -89,7 +89,7 @@ _OWN: Final[Sequence[tuple[str, Kind, str, str, str, str]]] = (
     ("wasted_tokens", "counter", "verifier", "wasted_tokens", "", "Draft tokens verified and not accepted"),
     ("plans", "counter", "verifier", "choices", "reason", "Steps with windows, by why their lengths are these"),
     ("drafting_changes", "counter", "verifier", "drafting_changes", "",
-     "Times that a step had drafts and the one before it had none, or the other way round"),
+     "Times that the planner went from drafting to rest, or back; trials are left aside"),
     ("step_emitted_tokens", "gauge", "verifier", "step_emitted", "of", "Output tokens of a step, predicted and actual"),
     ("step_predicted_seconds", "gauge", "verifier", "step_time", "of", "Time of a step, predicted and actual"),
     ("calibration_error", "gauge", "verifier", "calibration_error", "of",

@@ -23,7 +23,7 @@ MOST: Final = 560
 
 class Part(NamedTuple):
     """A part of the story: tokens a second of the old answers, their accepted drafts a round, and changes a minute
-    between steps that verify drafts and steps that verify none.
+    between drafting and resting.
     """
 
     speed: float
@@ -66,7 +66,7 @@ def story(planner: str, accuracy: float, burst: float, seed: int = 1) -> tuple[P
             sum(len(each.output.tokens) for each in old),
             sum(each.rounds for each in old),
             sum(each.accepted for each in old),
-            core.record.ledger._lengths_changed,
+            core.record.ledger._turns,
         )
 
     def part(pause: float, seconds: float) -> Part:

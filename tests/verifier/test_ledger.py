@@ -10,7 +10,7 @@ from tests import identities
 from tests.verifier.rig import END
 from tests.verifier.test_core import DRAFTER, FRONT, SECOND, Rig
 from verifier.config import PlannerConfig
-from verifier.planner import Candidate, Choice
+from verifier.planner import Candidate, Choice, Outcome
 from verifier.planners.budget import Budget
 from verifier.planners.fixed import Fixed
 
@@ -328,3 +328,13 @@ def test_the_identities_notice_a_number_that_cannot_be(sabotage: str) -> None:
             ledger._ended["stop"] += 1
     assert identities.broken(rig.core.facts())
     identities.spoilt()
+
+
+def test_going_to_rest_and_coming_back_are_changes_and_trials_are_none() -> None:
+    """A step whose drafters had nothing to say is none, either: `worth` and `waste` are both drafting."""
+    rig = Rig(Limits())
+    counted = []
+    for reason in ("worth", "waste", "probe", "worth", "rest", "probe", "rest", "worth", "waste"):
+        rig.core.record.ledger.chosen(Choice(reason), 0, Outcome([], 1, 0, 0.01, 0.01))
+        counted.append(count(rig, "drafting_changes"))
+    assert counted == [0, 0, 0, 0, 1, 1, 1, 2, 2]
