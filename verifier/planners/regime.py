@@ -11,8 +11,9 @@ from typing import Final
 
 SETTLE: Final = 3
 """Steps after a change that count for neither: drafters must catch up first."""
-MARGIN: Final = 1.02
-"""The other way must be so much better."""
+ENTER: Final = 1.04
+LEAVE: Final = 1.0
+"""Times the speed of plain steps: drafting begins above the one and ends below the other. In doubt nobody drafts."""
 OBVIOUS: Final = 1.3
 """Times the speed of plain steps."""
 HOPELESS: Final = 0.85
@@ -22,8 +23,8 @@ LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
 BREATH: Final = 2
 """Trials that a rest lasts at least, whoever begins meanwhile."""
-LONG_BREATH: Final = 8
-"""The same where trials for those who began keep finding that drafts do not pay: about a seventh of the steps."""
+LONG_BREATH: Final = 16
+"""The same where trials for those who began keep finding that drafts do not pay: less than a tenth of the steps."""
 MEMORY: Final = 0.98
 OUTLIER: Final = 4.0
 
@@ -68,6 +69,9 @@ class Regime:
         self._wait = probe_every
         self._settle = SETTLE
         self._breath = BREATH
+        # What drafts made of plain steps' speed in the last trials, each half as much as the one after it: a dozen steps
+        # tell it to within a tenth.
+        self._gain: float | None = None
         self._asked = False  # is this trial one for those who began
         self._begun = 0  # requests since the last trial
         self._rested = 0  # steps since then
@@ -122,9 +126,11 @@ class Regime:
         return rate.value * plain < HOPELESS
 
     def _judge(self) -> None:
-        usual, other = self._rates[self.usual].value, self._rates[not self.usual].value
+        drafting, plain = self._rates[True].value, self._rates[False].value
+        found = drafting / plain if plain else 1.0
+        self._gain = found if self._gain is None else (self._gain + found) / 2
         self.trial = False
-        if other > MARGIN * usual:
+        if self._gain < LEAVE if self.usual else self._gain > ENTER:
             self.usual = not self.usual
             self.changes += 1
             self._wait = self._every
