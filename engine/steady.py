@@ -56,20 +56,8 @@ class Amounts:
 ANY: Final = Amounts()
 CHOICES: Final = (ANY, Amounts(2), Amounts(1, 32), Amounts(2, 32), Amounts(1, 8), Amounts(2, 8))
 """From the fastest on."""
-SIZES: Final = (
-    *range(1, 10),
-    *range(15, 18),
-    24,
-    *range(31, 37),
-    48,
-    *range(63, 69),
-    128,
-    200,
-    256,
-)
+SIZES: Final = (*range(1, 10), 15, 16, 17, 24, *range(31, 37), 48, *range(63, 69), 128, 256, 512)
 """Numbers of tokens that are compared: both sides of what kernels have been seen to care about."""
-
-
 BLOCK: Final = 32
 """Queries that torch's attention kernel takes at a time, or a multiple of them."""
 
@@ -158,10 +146,10 @@ def lengths(head_dim: int, dtype: torch.dtype) -> frozenset[int]:
         )
         return torch.equal(part, whole)
 
-    shorter = range(KEYS_APART, KEYS, KEYS_APART)
-    return frozenset(
-        {0, *(each for each in shorter if agree(each, each) and agree(each, each - 6))}
-    )
+    def steady(length: int) -> bool:
+        return all(agree(length, own) for own in range(length - KEYS_APART + 2, length + 1, 6))
+
+    return frozenset({0, *filter(steady, range(KEYS_APART, KEYS, KEYS_APART))})
 
 
 def find(products: Sequence[Product], token_1I: Tensor, choices: Sequence[Choice]) -> Choice | None:
