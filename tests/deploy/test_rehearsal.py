@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -142,13 +143,13 @@ def fresh(cluster: Cluster) -> Iterator[list[tuple[list[int], dict[str, Any]]]]:
                 )
                 heard.append((asked, answer.json()))
 
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield heard
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        try:
+            yield heard
+        finally:
+            over.set()
+            asking.result()  # what ended it early is why nothing came any more
 
 
 def all_same(heard: list[dict[str, Any]]) -> bool:

@@ -69,7 +69,7 @@ class Regime:
         self._wait = probe_every
         self._settle = SETTLE
         self._breath = BREATH
-        # What drafts made of plain steps' speed in the last trials, each half as much as the one after it: a dozen steps
+        # What drafts made of plain steps' speed in the last trials, each half as much as the one after it: so few steps
         # tell it to within a tenth.
         self._gain: float | None = None
         self._asked = False  # is this trial one for those who began
