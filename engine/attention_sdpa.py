@@ -213,7 +213,7 @@ class SdpaAttention:
 
 
 @cache
-def habits(head_dim: int, dtype: torch.dtype) -> "Habits":
+def habits(head_dim: int, dtype: torch.dtype) -> Habits:
     """What keeps a query's bits on this CPU.
 
     Bits of float32 are not promised: the products around attention do not keep them.

@@ -150,10 +150,13 @@ def burst(wish: Wish, prompts: str, place: Path | None, config: Config, **told: 
         short=Asking(max_tokens=told.pop("short"), ignore_eos=True),
         **told,
     )
-    with progress() as report:
-        resolve(config.target, report)
     compared = wish.systems(config)
-    return _figures(lambda: crowd.measure(compared, story), crowd.tables, place)
+
+    def taken() -> crowd.Figures:
+        _fetch(config)
+        return crowd.measure(compared, story)
+
+    return _figures(taken, crowd.tables, place)
 
 
 def _figures(
@@ -185,8 +188,7 @@ def peers(root: Path | None) -> int:
 def _measured(asked: Asked, compared: Sequence[System], config: Config) -> list[Summary]:
     """All runs, each of them told as it comes."""
     plan = asked.plan()
-    with progress() as report:
-        resolve(config.target, report)
+    _fetch(config)
     names = ", ".join(str(each.label) for each in compared)
     say(f"  {machine()}; {len(plan.prompts)} prompts; {names}")
 
@@ -199,6 +201,12 @@ def _measured(asked: Asked, compared: Sequence[System], config: Config) -> list[
     for number in (signal.SIGTERM, signal.SIGHUP):  # as a Ctrl-C: whatever was started is ended
         signal.signal(number, signal.default_int_handler)
     return summaries(measure(plan, compared, heard), asked.prompts)
+
+
+def _fetch(config: Config) -> None:
+    """The target is here before anything is measured, and it is shown how far it is."""
+    with progress() as report:
+        resolve(config.target, report)
 
 
 def _write(place: Path, figures: object) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,56 +100,58 @@ def taken(cluster: Cluster) -> int:
     return sum(each.get("handovers", {}).get("taken", 0) for each in counted)
 
 
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+"""An answer to a completion's body."""
+
+
 @contextmanager
-def load(cluster: Cluster, *lengths: int) -> Iterator[list[dict[str, Any]]]:
-    """Clients that ask one question after the other, each for so many tokens; the list holds what they were told."""
-    heard: list[dict[str, Any]] = []
+def visitors(cluster: Cluster, *each_does: Callable[[Ask], None]) -> Iterator[None]:
+    """Clients that ask one question after the other until the end; what ended one of them early is raised then."""
     over = threading.Event()
-    body = {"prompt": "one two one two one two", "temperature": 0, "ignore_eos": True}
     key = {"Authorization": f"Bearer {API_KEY}"}
 
-    def ask(tokens: int) -> None:
-        asked = {**body, "max_tokens": tokens}
+    def visit(visitor: Callable[[Ask], None]) -> None:
         with httpx.Client(timeout=2 * PATIENCE, headers=key) as client:
             while not over.is_set():
-                answer = client.post(f"{cluster.url()}/v1/completions", json=asked)
-                heard.append(answer.json())
+                visitor(
+                    lambda body: client.post(f"{cluster.url()}/v1/completions", json=body).json()
+                )
 
-    threads = [threading.Thread(target=ask, args=(each,)) for each in lengths]
-    for thread in threads:
-        thread.start()
-    try:
+    with ThreadPoolExecutor(len(each_does)) as pool:
+        visits = [pool.submit(visit, each) for each in each_does]
+        try:
+            yield
+        finally:
+            over.set()
+            for each in visits:
+                each.result()
+
+
+@contextmanager
+def load(cluster: Cluster, *lengths: int) -> Iterator[list[dict[str, Any]]]:
+    """Clients that ask the same, each for so many tokens; the list holds what they were told."""
+    heard: list[dict[str, Any]] = []
+    body = {"prompt": "one two one two one two", "temperature": 0, "ignore_eos": True}
+
+    def visitor(tokens: int) -> Callable[[Ask], None]:
+        return lambda ask: heard.append(ask({**body, "max_tokens": tokens}))
+
+    with visitors(cluster, *map(visitor, lengths)):
         yield heard
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager
 def fresh(cluster: Cluster) -> Iterator[list[tuple[list[int], dict[str, Any]]]]:
     """A client whose prompts are long, and nobody's cache has them; the list holds them with their answers."""
     heard: list[tuple[list[int], dict[str, Any]]] = []
-    over = threading.Event()
     body = {"max_tokens": OUTPUT, "temperature": 0, "return_token_ids": True}
-    key = {"Authorization": f"Bearer {API_KEY}"}
 
-    def ask() -> None:
-        with httpx.Client(timeout=2 * PATIENCE, headers=key) as client:
-            while not over.is_set():
-                asked = prompt(200, len(heard))
-                answer = client.post(
-                    f"{cluster.url()}/v1/completions", json={**body, "prompt": asked}
-                )
-                heard.append((asked, answer.json()))
+    def visitor(ask: Ask) -> None:
+        asked = prompt(200, len(heard))
+        heard.append((asked, ask({**body, "prompt": asked})))
 
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(ask)
-        try:
-            yield heard
-        finally:
-            over.set()
-            asking.result()  # what ended it early is why nothing came any more
+    with visitors(cluster, visitor):
+        yield heard
 
 
 def all_same(heard: list[dict[str, Any]]) -> bool:
