@@ -1,6 +1,8 @@
 """`drafter dataset generate`: a corpus of questions and answers, said by the target itself.
 
 `drafter dataset answer`: its answers to prompts that are given, to validate with.
+
+`drafter dataset join`: one corpus of several.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from drafter.training.corpus import SETS, Corpus, CorpusError, read, runs
+from drafter.training.corpus import SETS, Corpus, CorpusError, join, read, runs
 from drafter.training.generate import Settings, Source, batches
 from drafter.training.target import Dense
 from engine.errors import EngineError
@@ -68,6 +70,10 @@ def _arguments() -> argparse.ArgumentParser:
     answer.add_argument("--prompts", type=Path, nargs="+", required=True, metavar="SET.jsonl")
     answer.add_argument("--count", type=int, default=40, help="of each file, the first")
     answer.set_defaults(run=_answer)
+    joined = commands.add_parser("join", help="one corpus of several that one target answered")
+    joined.add_argument("parts", type=Path, nargs="+", metavar="PART.u16")
+    joined.add_argument("--out", type=Path, required=True, metavar="FILE.u16")
+    joined.set_defaults(run=lambda given: join(given.parts, given.out))
     return parser
 
 

@@ -128,6 +128,28 @@ def read_header(path: Path) -> Header:
         raise CorpusError(f"{place} does not describe a corpus: {error}") from error
 
 
+def join(parts: Sequence[Path], out: Path) -> None:
+    """One corpus with the texts of all parts in their order; each part becomes a batch.
+
+    A CorpusError where their questions and answers were not framed alike, or come from different targets.
+    """
+    if out.exists() or _description(out).exists():
+        raise CorpusError(f"{out} exists already")
+    read_parts = [read(part) for part in parts]
+    headers = [header for header, _ in read_parts]
+    for part, header in zip(parts, headers, strict=True):
+        if _common(header) != _common(headers[0]):
+            raise CorpusError(f"{part} has another target or chat template than {parts[0]}")
+    settings = " + ".join(header.settings for header in headers)
+    corpus = Corpus(out, replace(headers[0], settings=settings, batches=0, whole=0))
+    for _, texts in read_parts:
+        corpus.append(texts)
+
+
+def _common(header: Header) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    return header.target, header.before, header.between
+
+
 def _description(path: Path) -> Path:
     return (path.with_suffix("") if path.suffix == ".xz" else path).with_suffix(".json")
 

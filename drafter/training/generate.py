@@ -1,6 +1,7 @@
 """Questions and answers for a corpus, batch after batch: a batch depends on the seed, its number and the one before it.
 
-Most questions are of templates; the others are the target's own: it is shown where a user's turn begins, and says one.
+Questions are the target's own, of templates, or both: it is shown where a user's turn begins, or the first words of one
+that a template made, and goes on.
 """
 
 import random
@@ -25,6 +26,10 @@ QUESTION: Final = range(4, 97)
 """Tokens that the target's own question may have."""
 PASSAGE: Final = range(25, 110)
 MIXED: Final = ("self", "self", "self", "chat", "chat", "code", "code", "math", "math")
+BEGUN: Final = 0.5
+"""This part of the templates' questions is cut after a few words, and finished by the target."""
+OPENING: Final = range(1, 6)
+"""Words that are left of these."""
 EDITS_EVERY: Final = 8
 HEATS: Final = (0.0, 0.0, 0.0, 0.5, 0.8)
 
@@ -78,7 +83,7 @@ class Source:
 
     def answers(self, kind: str, questions: Sequence[str]) -> list[Text]:
         """The likeliest answers to questions that are given."""
-        asked = [self.tokenizer.encode(text, add_special_tokens=False).ids for text in questions]
+        asked = [self._ids(text) for text in questions]
         prompts = [[*self.before, *ids, *self.between] for ids in asked]
         cold = [0.0] * len(prompts)
         generator = torch.Generator()
@@ -105,21 +110,41 @@ class Source:
         if number % EDITS_EVERY == EDITS_EVERY - 1 and passages:
             return [("edit", self._filled("edit", draw, passages)) for _ in range(size // 2)]
         kinds = [MIXED[index % len(MIXED)] for index in range(size)]
-        own = self._own(kinds.count("self"), generator)
-        made = [(kind, self._filled(kind, draw)) for kind in kinds if kind != "self"]
-        return [("self", ids) for ids in own] + made
+        whole: list[tuple[str, list[int]]] = []
+        begun: list[tuple[str, list[int]]] = []
+        for kind in kinds:
+            if kind == "self":
+                begun.append((kind, []))
+            elif draw.random() < BEGUN:
+                words = self._templates.fill(kind, draw).split(" ")
+                begun.append((kind, self._ids(" ".join(words[: draw.choice(OPENING)]))))
+            else:
+                whole.append((kind, self._filled(kind, draw)))
+        return self._finished(begun, generator) + whole
 
     def _filled(self, kind: str, draw: random.Random, passages: Sequence[str] = ()) -> list[int]:
-        text = self._templates.fill(kind, draw, passages)
+        return self._ids(self._templates.fill(kind, draw, passages))
+
+    def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    def _own(self, count: int, generator: torch.Generator) -> list[list[int]]:
-        """What the target says where a user would."""
-        prompts = [list(self.before)] * count
-        turns = self._go_on(prompts, [1.0] * count, QUESTION.stop, generator)
-        whole = [turn[:-1] for turn in turns if turn[-1] in self._ends]
-        return [turn for turn in whole if len(turn) in QUESTION and self._special.isdisjoint(turn)]
+    def _finished(
+        self, begun: Sequence[tuple[str, list[int]]], generator: torch.Generator
+    ) -> list[tuple[str, list[int]]]:
+        """Questions as the target goes on with them where a user would; those that are no question are left out."""
+        prompts = [[*self.before, *opening] for _, opening in begun]
+        turns = self._go_on(prompts, [1.0] * len(prompts), QUESTION.stop, generator)
+        said = [
+            (kind, [*opening, *turn[:-1]])
+            for (kind, opening), turn in zip(begun, turns, strict=True)
+            if turn[-1] in self._ends
+        ]
+        return [
+            (kind, ids)
+            for kind, ids in said
+            if len(ids) in QUESTION and self._special.isdisjoint(ids)
+        ]
 
     def _passages(self, texts: Sequence[Text]) -> list[str]:
         """Paragraphs of answers."""

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from drafter.dataset_cli import prompts
-from drafter.training.corpus import Corpus, CorpusError, Header, Text, read, runs, shares_a_run
+from drafter.training.corpus import (
+    Corpus,
+    CorpusError,
+    Header,
+    Text,
+    join,
+    read,
+    runs,
+    shares_a_run,
+)
 from drafter.training.templates import Templates, misspelled
 from orchestrator.bench.prompts import read as bench
 from orchestrator.bench.prompts import sets
@@ -53,6 +62,27 @@ def test_a_packed_corpus_is_read_too(tmp_path: Path) -> None:
     Corpus(path, HEADER).append(TEXTS)
     (tmp_path / "c.u16.xz").write_bytes(lzma.compress(path.read_bytes()))
     assert read(tmp_path / "c.u16.xz")[1] == TEXTS
+
+
+def test_corpora_of_one_target_become_one(tmp_path: Path) -> None:
+    first, second, out = (tmp_path / name for name in ("a.u16", "b.u16", "c.u16"))
+    Corpus(first, HEADER).append(TEXTS[:1])
+    Corpus(second, replace(HEADER, seed=1, settings="other")).append(TEXTS[1:])
+    join([first, second], out)
+    header, texts = read(out)
+    assert texts == TEXTS
+    assert header.settings == "s + other"
+    with pytest.raises(CorpusError, match="exists already"):
+        join([first, second], out)
+
+
+def test_corpora_of_different_targets_are_not_joined(tmp_path: Path) -> None:
+    first, second, out = (tmp_path / name for name in ("a.u16", "b.u16", "c.u16"))
+    Corpus(first, HEADER).append(TEXTS)
+    Corpus(second, replace(HEADER, target="another")).append(TEXTS)
+    with pytest.raises(CorpusError, match=r"b\.u16 has another target"):
+        join([first, second], out)
+    assert not out.exists()
 
 
 def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
