@@ -9,6 +9,7 @@ D head size, H hidden, N rows, U vocabulary of the head.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -16,20 +17,26 @@ from torch.nn.functional import embedding, linear
 
 from drafter.training.arithmetic import Rotary, Weights, heads, mlp, rms
 from drafter.training.features import Batch
-from drafter.training.target import Dense
+from drafter.training.looking import SHARP, Attention, Inputs, Near, look, narrowed
+from drafter.training.target import Dense, causal
+
+SAMPLES: Final = (8, 256)
+"""Texts and tokens of each, of which is learned what states are like."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`layers` of the head, `size` of a block, whether the anchor's slot is a guess too, `anchors` of a text a step.
 
-    For `noise`, `calm` and `quiet` see `drafter.training.eagle3.Settings`; the target's first layer is not made quiet.
+    MLPs keep the `inner` heaviest of the target's neurons. For `noise`, `calm` and `quiet` see
+    `drafter.training.eagle3.Settings`; the target's first layer is not made quiet.
     """
 
     layers: int = 1
+    inner: int = 1280
     size: int = 8
     from_anchor: bool = False
-    anchors: int = 32
+    anchors: int = 64
     mask: int = 0
     noise: float = 0.02
     calm: float = 0.3
@@ -38,6 +45,14 @@ class Shape:
     @property
     def guesses(self) -> int:
         return self.size - (not self.from_anchor)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Guessing slots of blocks: what the head says of each [B, M, J, H], and where its token stands [B, M, J]."""
+
+    x: Tensor
+    place: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +72,12 @@ class Known:
         place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
         return cls(target.head_VH[ids_U], place_V)
 
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """Guessing slots of blocks: what the head says of each [B, M, J, H], and where its token stands [B, M, J]."""
-
-    x: Tensor
-    place: Tensor
+    def wanted(self, batch: Batch, slots: Slots, counts_BMJ: Tensor) -> Tensor:
+        """The target's distributions [N, U] over these tokens for the slots that count."""
+        texts = torch.arange(len(batch.ids_BT), device=counts_BMJ.device)[:, None, None]
+        at_N = slots.place[counts_BMJ] - 1
+        final_NH = batch.final_BTH[texts.expand(counts_BMJ.shape)[counts_BMJ], at_N]
+        return linear(final_NH.to(self.rows_UH.dtype), self.rows_UH).float().softmax(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,10 @@ class Blocks:
         self._rotary = Rotary(target.cos_S1D[:, 0], target.sin_S1D[:, 0])
 
     def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """The target's last layer, or several spread over it from the first on, with norms for queries and keys."""
+        """The target's last layer, or several spread over it from the first on, with norms for queries and keys.
+
+        Each query head has a key head of its own; those of the first layer begin as `drafter.training.looking` says.
+        """
         own, source, shape = self.target.shape, self.target.weights, self.shape
         H, wide = own.hidden, len(self.states) * own.hidden
         fc = shape.noise * torch.randn(H, wide, generator=generator)
@@ -104,7 +121,39 @@ class Blocks:
                 w[f"layers.{layer}.{name}.weight"] = shape.quiet * source[f"{at}{name}.weight"]
             for each in "qk":
                 w[f"layers.{layer}.self_attn.{each}_norm.weight"] = torch.ones(own.head_dim)
+            names = [f"layers.{layer}.mlp.{each}_proj.weight" for each in ("gate", "up", "down")]
+            gate, up, down = (w[name] for name in names)
+            w |= dict(zip(names, narrowed(gate, up, down, shape.inner), strict=True))
+            names = [f"layers.{layer}.self_attn.{each}_proj.weight" for each in "qkvo"]
+            q, k, v, o = (w[name] for name in names)
+            heads = Attention.of(q, k, v, o, own.head_dim)
+            if layer == 0:
+                look(heads, self._inputs(w, generator), self._near(), generator, shape.noise)
+                w["layers.0.self_attn.q_norm.weight"] *= SHARP
+            w |= dict(zip(names, heads.matrices(), strict=True))
         return {name: tensor.float().cpu().clone() for name, tensor in w.items()}
+
+    def _near(self) -> Near:
+        cos, sin = (each.float().cpu() for each in (self._rotary.cos, self._rotary.sin))
+        return Near.find(Rotary(cos, sin), self.shape.size)
+
+    def _inputs(self, w: Weights, generator: torch.Generator) -> Inputs:
+        """What the first layer will read, of tokens drawn at random."""
+        target = self.target
+        B, T = SAMPLES
+        ids_BT = torch.randint(target.shape.vocab, SAMPLES, generator=generator)
+        at_BT = torch.arange(T, device=target.device).expand(B, -1)
+        _, seen = target.forward(ids_BT.to(target.device), at_BT, causal, self.states)
+        states = torch.cat([seen[state] for state in self.states], -1).flatten(0, 1).float().cpu()
+        embedded = target.embedding_VH.float().cpu()
+        norm, eps = w["layers.0.input_layernorm.weight"].float().cpu(), target.shape.eps
+        return Inputs(
+            rms(states @ w["fc.weight"].T, w["hidden_norm.weight"], eps),
+            rms(
+                torch.cat((embedded[: self.shape.mask], embedded[self.shape.mask + 1 :])), norm, eps
+            ),
+            rms(embedded[self.shape.mask], norm, eps),
+        )
 
     def slots(self, w: Weights, batch: Batch, anchors_BM: Tensor) -> Slots:
         """All blocks at these anchors; `w` are in the dtype of the arithmetic."""

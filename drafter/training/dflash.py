@@ -12,7 +12,7 @@ from torch import Tensor
 from drafter.training.arithmetic import Weights, half
 from drafter.training.block import Blocks, Known, Shape, alone, labels, leading
 from drafter.training.features import Batch
-from drafter.training.losses import hard_cross_entropy, mean, slot_weights
+from drafter.training.losses import mean, slot_weights, soft_cross_entropy
 from drafter.training.target import Dense
 
 
@@ -34,15 +34,15 @@ class DFlash:
         return self.blocks.fresh(generator)
 
     def loss(self, w: Weights, batch: Batch, generator: torch.Generator) -> Tensor:
-        """Cross entropy, weighted exp(-(j - 1) / decay)."""
+        """Soft cross entropy, weighted exp(-(j - 1) / decay)."""
         w = half(w, self.target.dtype)
         slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
         ids, inside = labels(batch, slots)
-        places = self._known.place_V[ids]
-        counts = inside & (places >= 0)
+        counts = inside & (self._known.place_V[ids] >= 0)
         logits_NU = (slots.x[counts] @ self._known.rows_UH.T).float()
+        wanted_NU = self._known.wanted(batch, slots, counts)
         weight = slot_weights(self.guesses, self.DECAY).to(logits_NU).expand(counts.shape)
-        return mean(hard_cross_entropy(logits_NU, places[counts]), weight[counts])
+        return mean(soft_cross_entropy(logits_NU, wanted_NU), weight[counts])
 
     @torch.no_grad()
     def right(self, w: Weights, batch: Batch) -> list[list[int]]:

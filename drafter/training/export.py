@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from drafter.training.block import Blocks
 from drafter.training.dflash import DFlash
 from drafter.training.dspark import DSpark
 from drafter.training.eagle3 import Eagle3
@@ -41,16 +42,28 @@ def _map(method: Method) -> dict[str, Tensor]:
     return {"d2t": ids_U - torch.arange(len(ids_U)), "t2d": marks_V}
 
 
-def _layers(target: Dense, kind: str, count: int) -> dict[str, Any]:
-    """The fields of a decoder with layers like the target's."""
+def _like(target: Dense) -> dict[str, Any]:
+    """One layer like the target's."""
+    shape = target.shape
+    return _layers(target, "llama", 1, shape.intermediate, shape.kv_heads)
+
+
+def _block(blocks: Blocks) -> dict[str, Any]:
+    own, shape = blocks.target.shape, blocks.shape
+    inner = min(shape.inner, own.intermediate)
+    return _layers(blocks.target, "qwen3", shape.layers, inner, own.heads)
+
+
+def _layers(target: Dense, kind: str, count: int, inner: int, kv_heads: int) -> dict[str, Any]:
+    """The fields of a decoder with layers like the target's, but for the size of MLPs and the heads of keys."""
     shape, model = target.shape, target.model
     return {
         "model_type": kind,
         "hidden_size": shape.hidden,
-        "intermediate_size": shape.intermediate,
+        "intermediate_size": inner,
         "num_hidden_layers": count,
         "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
+        "num_key_value_heads": kv_heads,
         "head_dim": shape.head_dim,
         "hidden_act": "silu",
         "rms_norm_eps": shape.eps,
@@ -72,7 +85,7 @@ def _eagle3(method: Method) -> dict[str, Any]:
         "eagle_aux_hidden_state_layer_ids": list(method.states),
         "norm_before_residual": False,
         "fc_norm": True,
-        "transformer_layer_config": _layers(method.target, "llama", 1),
+        "transformer_layer_config": _like(method.target),
         "speculators_version": "0.9.0",
     }
 
@@ -83,7 +96,7 @@ def _dflash(method: Method) -> dict[str, Any]:
     return {
         "architectures": ["DFlashDraftModel"],
         "auto_map": {"AutoModel": "dflash.DFlashDraftModel"},
-        **_layers(method.target, "qwen3", shape.layers),
+        **_block(method.blocks),
         "num_target_layers": method.target.shape.layers,
         "block_size": shape.size,
         "dflash_config": {
@@ -108,7 +121,7 @@ def _dspark(method: Method) -> dict[str, Any]:
         "markov_head_type": "vanilla",
         "enable_confidence_head": True,
         "confidence_head_with_markov": True,
-        "transformer_layer_config": _layers(method.target, "qwen3", shape.layers),
+        "transformer_layer_config": _block(method.blocks),
         "speculators_version": "0.9.0",
     }
 

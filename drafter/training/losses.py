@@ -58,12 +58,6 @@ def fused_cross_entropy(x_NH: Tensor, head_UH: Tensor, final_NH: Tensor, rows_UH
     return total
 
 
-def hard_cross_entropy(logits_NU: Tensor, label_N: Tensor) -> Tensor:
-    """The surprise of the head at one token, [N]."""
-    picked_N1 = logits_NU.gather(-1, label_N[..., None])
-    return logits_NU.logsumexp(-1) - picked_N1[..., 0]
-
-
 def total_variation(logits_NU: Tensor, wanted_NU: Tensor) -> Tensor:
     """Half the sum of absolute differences, [N]: what a ratio test rejects."""
     return (logits_NU.softmax(-1) - wanted_NU).abs().sum(-1) / 2

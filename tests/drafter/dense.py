@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 W = Mapping[str, Tensor]
-HEADS, KEYS, SIZE, EPS, THETA = 4, 2, 16, 1e-5, 10000.0
+HEADS, SIZE, EPS, THETA = 4, 16, 1e-5, 10000.0
 
 
 def rms(x: Tensor, weight: Tensor) -> Tensor:
@@ -33,11 +33,11 @@ def attention(
         x @ w[f"{at}self_attn.{n}_proj.weight"].T
         for x, n in ((read, "q"), (whole, "k"), (whole, "v"))
     )
-    q, k, v = q.view(-1, HEADS, SIZE), k.view(-1, KEYS, SIZE), v.view(-1, KEYS, SIZE)
+    q, k, v = (each.view(len(each), -1, SIZE) for each in (q, k, v))
     if f"{at}self_attn.q_norm.weight" in w:
         q, k = rms(q, w[f"{at}self_attn.q_norm.weight"]), rms(k, w[f"{at}self_attn.k_norm.weight"])
     q, k = turned(q, positions[-len(read) :]), turned(k, positions)
-    k, v = k.repeat_interleave(HEADS // KEYS, 1), v.repeat_interleave(HEADS // KEYS, 1)
+    k, v = (each.repeat_interleave(HEADS // each.shape[1], 1) for each in (k, v))
     scores = torch.einsum("qhd,khd->hqk", q, k) / SIZE**0.5
     weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
     return torch.einsum("hqk,khd->qhd", weights, v).flatten(1) @ w[f"{at}self_attn.o_proj.weight"].T

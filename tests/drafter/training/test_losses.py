@@ -17,10 +17,6 @@ def test_soft_cross_entropy_is_what_the_definition_says() -> None:
     assert losses.soft_cross_entropy(LOGITS, P).item() == pytest.approx(by_hand)
 
 
-def test_hard_cross_entropy_is_the_surprise_at_the_label() -> None:
-    assert losses.hard_cross_entropy(LOGITS, torch.tensor([1])).item() == pytest.approx(-log(0.2))
-
-
 def test_total_variation_is_what_a_ratio_test_rejects() -> None:
     """Kept is min(p, q) = .5 + .2 + .1, so .2 is rejected."""
     assert losses.total_variation(LOGITS, P).item() == pytest.approx(0.2)
