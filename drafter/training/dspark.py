@@ -37,7 +37,7 @@ class Settings:
     difference: float = 0.1
     confidence: float = 1.0
     decay: float = 4.0
-    rank: int = 24
+    rank: int = 44
 
 
 class DSpark:

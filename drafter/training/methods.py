@@ -41,7 +41,7 @@ Make = Callable[[Dense, Sequence[int], Tensor, int], Method]
 METHODS: Final[Mapping[str, Make]] = {
     "dflash": lambda target, read, ids, mask: DFlash(target, read, ids, Shape(mask=mask)),
     "dspark": lambda target, read, ids, mask: DSpark(
-        target, read, ids, Shape(size=7, from_anchor=True, mask=mask)
+        target, read, ids, Shape(size=7, from_anchor=True, inner=640, mask=mask)
     ),
     "eagle3": lambda target, read, ids, _: Eagle3(target, read, ids),
 }

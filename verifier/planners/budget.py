@@ -72,10 +72,12 @@ class Budget(Steady):
         return available >= min(self.most, 2)
 
     def _regime(self, rows: int) -> Regime:
-        """Loads between two powers of two are one."""
+        """Loads between two powers of two are one. A new one begins as the nearest is used to."""
         key = rows.bit_length()
         if key not in self._regimes:
-            self._regimes[key] = Regime(*self._probes, rows=1 << (key - 1))
+            near = min(self._regimes, key=lambda known: abs(known - key), default=None)
+            usual = near is None or self._regimes[near].usual
+            self._regimes[key] = Regime(*self._probes, rows=1 << (key - 1), usual=usual)
         return self._regimes[key]
 
     # --- lengths ------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ HOPELESS: Final = 0.85
 GLANCE: Final = 6
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
+PASSING: Final = 2
+"""Trials that a load's first rest lasts: many loads are only passed through, on the way up or down."""
 BREATH: Final = 2
 """Trials that a rest lasts at least, whoever begins meanwhile."""
 LONG_BREATH: Final = 16
@@ -55,17 +57,19 @@ class Rate:
 
 class Regime:
     """Of one load, so many requests at least: `drafting` says what to do in the next step, `trial` whether that is to
-    find out.
+    find out. It begins with what is `usual` at the nearest load that is known, and looks at the other soon.
     """
 
-    def __init__(self, probe_steps: int, probe_every: int, rows: int = 1) -> None:
+    def __init__(
+        self, probe_steps: int, probe_every: int, rows: int = 1, *, usual: bool = True
+    ) -> None:
         self._rows = rows
         self._steps = probe_steps
         self._every = probe_every
-        self.usual = True
+        self.usual = usual
         self.trial = False
         self.changes = 0
-        self._left = probe_steps  # steps until this ends
+        self._left = probe_steps if usual else PASSING * probe_steps  # steps until this ends
         self._wait = probe_every
         self._settle = SETTLE
         self._breath = BREATH

@@ -13,7 +13,7 @@ from verifier.costs import CostTable
 from verifier.planner import Candidate, Looks, Outcome, Seen
 from verifier.planners.admission import admitted, packed
 from verifier.planners.budget import FIRST_REST, TRUSTED, Budget
-from verifier.planners.regime import GLANCE, LONGEST, SETTLE, Regime
+from verifier.planners.regime import GLANCE, LONGEST, PASSING, SETTLE, Regime
 
 NEVER = BudgetConfig(probe_steps=1 << 30)
 """Drafters run all the time."""
@@ -228,6 +228,34 @@ def test_steps_right_after_a_change_count_for_neither() -> None:
     for _ in range(4):
         regime.learn(1.0, 0.5)
     assert (regime.usual, regime.trial) == (False, False)
+
+
+def loads(plan: Budget, rows: int, steps: int, drafted: float) -> list[bool]:
+    """Whether drafters were asked in each step of a load; a step with drafts is so much faster than a plain one."""
+    asked = []
+    for _ in range(steps):
+        drafting = plan.ahead(1) > 0
+        asked.append(drafting)
+        plan.lengths(tails(*[[0.5]] * rows), 99)
+        kept = int(drafting)
+        seen = [Seen(number, "suffix", kept, kept, 1 + kept) for number in range(1, rows + 1)]
+        seconds = 0.02 / drafted if drafting else 0.01  # for two tokens, or one
+        plan.learn(Outcome(seen, rows * (1 + kept), 0, 0.01, seconds))
+    return asked
+
+
+def test_a_load_that_is_new_begins_as_the_nearest_one_is_used_to() -> None:
+    """What drafts do not pay for at 32 requests they may pay for at 8: that is tried, but not at once."""
+    plan = budget(own=BudgetConfig(probe_steps=12))
+    loads(plan, 32, 200, drafted=0.8)
+    passing = loads(plan, 20, 1 + PASSING * 12, drafted=0.8)
+    assert not any(passing[1:])
+    below = loads(plan, 8, 300, drafted=1.5)
+    assert not any(below[1 : PASSING * 12])
+    assert below[-1]
+    paying = budget(own=BudgetConfig(probe_steps=12))
+    loads(paying, 32, 200, drafted=1.5)
+    assert all(loads(paying, 8, 12, drafted=1.5))
 
 
 def test_the_planner_says_why() -> None:
