@@ -17,8 +17,11 @@ LEAVE: Final = 1.0
 OBVIOUS: Final = 1.3
 """Times the speed of plain steps."""
 HOPELESS: Final = 0.85
-"""Times the speed of plain steps, after so many with drafts: what is this slow need not be looked at longer."""
+UNLIKELY: Final = 0.95
+"""Times the speed of plain steps, which is thought, or was measured: what is this slow after a glance need not be
+looked at longer."""
 GLANCE: Final = 6
+"""Steps with drafts."""
 LONGEST: Final = 16
 """How often the time between trials doubles at most, as a factor."""
 PASSING: Final = 2
@@ -123,11 +126,13 @@ class Regime:
 
     def _hopeless(self, plain: float | None) -> bool:
         """Drafting is so slow that the rest of its time is better spent without."""
-        rate = self._rates[True]
-        known = self.usual and self._rates[False].steps > 0  # how fast plain steps are was measured
-        if not self.drafting or known or plain is None or rate.steps < GLANCE:
+        rate, measured = self._rates[True], self._rates[False]
+        if not self.drafting or rate.steps < GLANCE:
             return False
-        return rate.value * plain < HOPELESS
+        if self.trial and measured.steps:
+            return rate.value < UNLIKELY * measured.value
+        known = self.usual and measured.steps > 0
+        return not known and plain is not None and rate.value * plain < HOPELESS
 
     def _judge(self) -> None:
         drafting, plain = self._rates[True].value, self._rates[False].value

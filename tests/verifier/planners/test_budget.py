@@ -334,6 +334,22 @@ def rest(regime: Regime, drafted: float) -> int:
     return steps
 
 
+@pytest.mark.parametrize(("drafted", "steps"), [(90.0, GLANCE), (98.0, 12)])
+def test_a_trial_that_will_hardly_succeed_is_cut_short(drafted: float, steps: int) -> None:
+    """Plain steps bring 100 tokens a second, which is known: at 90 it is over, at 98 it is looked at as long as asked."""
+    regime = resting(1)
+    rest(regime, drafted)
+    regime.began(1)
+    while not regime.trial:
+        regime.learn(1.0, 1.0 / 100.0)
+        regime.began(1)
+    done = 0
+    while regime.trial:
+        regime.learn(1.0, 1.0 / drafted)
+        done += 1
+    assert done == SETTLE + steps
+
+
 def test_trials_for_new_requests_that_keep_failing_come_less_often_until_one_does_not() -> None:
     regime = resting(1)
     rest(regime, 80.0)
