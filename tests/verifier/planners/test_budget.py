@@ -336,7 +336,7 @@ def rest(regime: Regime, drafted: float) -> int:
 
 @pytest.mark.parametrize(("drafted", "steps"), [(90.0, GLANCE), (98.0, 12)])
 def test_a_trial_that_will_hardly_succeed_is_cut_short(drafted: float, steps: int) -> None:
-    """Plain steps bring 100 tokens a second, which is known: at 90 it is over, at 98 it is looked at as long as asked."""
+    """Plain steps bring 100 tokens a second, which is known: 90 are soon enough seen, 98 looked at to the end."""
     regime = resting(1)
     rest(regime, drafted)
     regime.began(1)
