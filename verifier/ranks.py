@@ -164,5 +164,5 @@ def _started(config: VerifierConfig) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
-        start_new_session=True,  # a Ctrl-C in the terminal is rank 0's to handle
+        process_group=0,  # a Ctrl-C in the terminal is rank 0's to handle
     )

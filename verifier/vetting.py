@@ -94,7 +94,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_places())},
-            start_new_session=True,
+            process_group=0,  # in our session, where its niceness counts
         )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None

@@ -26,7 +26,9 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 env=environment(child.environment),
-                start_new_session=True,  # a Ctrl-C in the terminal is ours to handle
+                # A Ctrl-C in the terminal is ours to handle. A session of its own would weigh as much as all of ours:
+                # one busy thread of a drafter as much as a verifier that computes on every processor.
+                process_group=0,
             )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None

@@ -95,6 +95,13 @@ def test_four_processes_with_ids_of_their_own(service: Service) -> None:
     assert all(psutil.pid_exists(pid) for pid in pids.values())
 
 
+def test_they_stay_in_our_session_where_their_niceness_counts(service: Service) -> None:
+    """Linux shares processors among sessions first; a Ctrl-C is for the foreground's group alone."""
+    for pid in service.pids.values():
+        assert os.getsid(pid) == service.process.pid
+        assert os.getpgid(pid) == pid
+
+
 def test_the_text_is_the_oracles(service: Service, target: tuple[Path, Any]) -> None:
     assert token_ids(stream(service, 100)) == right(target, 100)
     until(lambda: drafts(service) > 0, "a drafter is there")
