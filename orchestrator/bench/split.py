@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import median, quantiles
@@ -20,7 +21,6 @@ import httpx
 from rich.table import Table
 
 from orchestrator.bench.client import COMPLETIONS, SILENCE, pieces
-from orchestrator.bench.errors import BenchError
 from orchestrator.bench.results import Label
 from orchestrator.bench.systems import Ours
 from orchestrator.bench.table import columns
@@ -138,8 +138,10 @@ def feel(url: str, load: Load, seed: int = 0) -> Felt:
         ]
         try:
             for _ in others:
-                if not notes.streaming.acquire(timeout=SILENCE):
-                    raise BenchError("answers did not begin to stream")
+                notes.streaming.acquire()
+            for each in others:
+                if each.done():  # before anything is over: it failed
+                    each.result()
             others.append(threads.submit(_short, client, random.Random(rng.random()), notes))  # noqa: S311
             begun = perf_counter()
             for _ in range(load.longs):
@@ -163,16 +165,17 @@ def feel(url: str, load: Load, seed: int = 0) -> Felt:
 
 
 def _stream(client: httpx.Client, rng: random.Random, notes: _Notes) -> None:
-    """One answer after the other, until it is over."""
-    while not notes.over.is_set():
-        times: list[float] = []
-        notes.pieces.append(times)
-        for time in _pieces(client, _prompt(rng, SHORT), STREAMED):
-            times.append(time)
-            if len(times) == 1:
-                notes.streaming.release()
-            if notes.over.is_set():
-                break
+    """One answer after the other, until it is over. That it streams is told once, or that it never will."""
+    with ExitStack() as untold:
+        untold.callback(notes.streaming.release)
+        while not notes.over.is_set():
+            times: list[float] = []
+            notes.pieces.append(times)
+            for time in _pieces(client, _prompt(rng, SHORT), STREAMED):
+                times.append(time)
+                untold.close()
+                if notes.over.is_set():
+                    break
 
 
 def _short(client: httpx.Client, rng: random.Random, notes: _Notes) -> None:
