@@ -339,15 +339,11 @@ def test_a_trial_that_will_hardly_succeed_is_cut_short(drafted: float, steps: in
     """Plain steps bring 100 tokens a second, which is known: 90 are soon enough seen, 98 looked at to the end."""
     regime = resting(1)
     rest(regime, drafted)
-    regime.began(1)
-    while not regime.trial:
-        regime.learn(1.0, 1.0 / 100.0)
+    done = []
+    while not any(done) or regime.drafting:
         regime.began(1)
-    done = 0
-    while regime.trial:
-        regime.learn(1.0, 1.0 / drafted)
-        done += 1
-    assert done == SETTLE + steps
+        done += run(regime, 1, drafted, 100.0)
+    assert sum(done) == SETTLE + steps
 
 
 def test_trials_for_new_requests_that_keep_failing_come_less_often_until_one_does_not() -> None:
