@@ -143,7 +143,7 @@ def test_careful_sizes_do_not_move_with_what_a_tail_says() -> None:
 
 def run(regime: Regime, steps: int, drafting: float, plain: float) -> list[bool]:
     """Whether each step had drafters; a request gets so many tokens a second with them, and without."""
-    done = []
+    done: list[bool] = []
     for _ in range(steps):
         done.append(regime.drafting)
         regime.learn(1.0, 1.0 / (drafting if regime.drafting else plain))
@@ -339,7 +339,7 @@ def test_a_trial_that_will_hardly_succeed_is_cut_short(drafted: float, steps: in
     """Plain steps bring 100 tokens a second, which is known: 90 are soon enough seen, 98 looked at to the end."""
     regime = resting(1)
     rest(regime, drafted)
-    done = []
+    done: list[bool] = []
     while not any(done) or regime.drafting:
         regime.began(1)
         done += run(regime, 1, drafted, 100.0)
