@@ -32,12 +32,14 @@ PROMPT: Final = [
     ord(letter) % 200 + 5 for letter in "one two three one two three one two three one"
 ]
 TOKENS: Final = 400
+ENDLESS: Final = 7000
+"""Tokens of a stream that is not over before something is done to it, however late we are."""
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("target")
-    return folder, write_byte_llama(folder)
+    return folder, write_byte_llama(folder, positions=8192)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +124,7 @@ def test_both_drafters_killed_in_mid_stream(service: Service, target: tuple[Path
 
 
 def test_the_verifier_killed_in_mid_stream(service: Service, target: tuple[Path, Any]) -> None:
-    running = stream(service, 900)
+    running = stream(service, ENDLESS)
     next(running)
     service.kill("verifier-0")
     chunks = []
@@ -150,7 +152,7 @@ def test_a_verifier_that_is_frozen_is_not_ready(service: Service) -> None:
 
 def test_the_front_door_killed_in_mid_stream(service: Service, target: tuple[Path, Any]) -> None:
     url = service.url
-    running = stream(service, 900)
+    running = stream(service, ENDLESS)
     next(running)
     service.kill("front-0")
     with pytest.raises((httpx.HTTPError, openai.APIError)):
@@ -161,7 +163,7 @@ def test_the_front_door_killed_in_mid_stream(service: Service, target: tuple[Pat
 
 
 def test_a_client_that_leaves_frees_its_place(service: Service) -> None:
-    running = stream(service, 900)
+    running = stream(service, ENDLESS)
     next(running)
     running.response.close()
     until(lambda: _in_flight(service) == 0, "nothing is in flight", 10.0)
