@@ -1,7 +1,8 @@
 """Loading that gives way: a process that begins beside others that serve leaves them the processors.
 
-Linux weighs the threads of a session by their niceness, and whole sessions alike, whatever their threads do: so what
-one launcher starts stays in one session. A thread may not take its niceness back, so the work has one of its own.
+Linux weighs the threads of a session by their niceness, and, where it has autogroups, whole sessions alike, whatever
+their threads do: so what one launcher starts stays in one session. A thread may not take its niceness back, so the work
+has one of its own.
 """
 
 import os

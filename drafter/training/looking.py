@@ -60,10 +60,10 @@ class Attention:
     @classmethod
     def of(cls, q: Tensor, k: Tensor, v: Tensor, o: Tensor, size: int) -> "Attention":
         """From matrices of a checkpoint; keys that several queries share are repeated."""
-        q, k, v = (torch.unflatten(each.float(), 0, (-1, size)) for each in (q, k, v))
+        q, k, v = (torch.unflatten(each.float().cpu(), 0, (-1, size)) for each in (q, k, v))
         shared = len(q) // len(k)
         k, v = (each.repeat_interleave(shared, 0) for each in (k, v))
-        return cls(q.clone(), k, v, torch.unflatten(o.float().T, 0, (-1, size)).clone())
+        return cls(q.clone(), k, v, torch.unflatten(o.float().cpu().T, 0, (-1, size)).clone())
 
     def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As a checkpoint has them: q, k, v, o."""

@@ -85,6 +85,11 @@ class Regime:
         self._rates = {True: Rate(), False: Rate()}
 
     @property
+    def known(self) -> bool:
+        """Whether a step was ever made at this load."""
+        return any(rate.steps for rate in self._rates.values())
+
+    @property
     def drafting(self) -> bool:
         return self.usual is not self.trial
 

@@ -253,9 +253,19 @@ def test_a_load_that_is_new_begins_as_the_nearest_one_is_used_to() -> None:
     below = loads(plan, 8, 300, drafted=1.5)
     assert not any(below[1 : PASSING * 12])
     assert below[-1]
+    alone = loads(plan, 1, 2, drafted=1.5)
+    assert alone[-1], "a load that drafts has just been paid for is nearer"
     paying = budget(own=BudgetConfig(probe_steps=12))
     loads(paying, 32, 200, drafted=1.5)
     assert all(loads(paying, 8, 12, drafted=1.5))
+
+
+@pytest.mark.parametrize(("busy", "then"), [(4, 2), (32, 4)])
+def test_a_load_where_no_step_was_made_is_not_known(busy: int, then: int) -> None:
+    """A planner begins at one request, but learned nothing there."""
+    plan = budget(own=BudgetConfig(probe_steps=12))
+    loads(plan, busy, 200, drafted=0.8)
+    assert not any(loads(plan, then, PASSING * 12, drafted=0.8)[1:])
 
 
 def test_the_planner_says_why() -> None:
