@@ -17,6 +17,7 @@ from torch.nn.functional import embedding, linear
 
 from drafter.training.arithmetic import Rotary, Weights, heads, mlp, rms
 from drafter.training.features import Batch
+from drafter.training.known import Known
 from drafter.training.looking import SHARP, Attention, Inputs, Near, look, narrowed
 from drafter.training.target import Dense, causal
 
@@ -53,31 +54,6 @@ class Slots:
 
     x: Tensor
     place: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A head's vocabulary: rows [U, H] of the target's output matrix, and where a token of the target is among them.
-
-    `place_V` holds -1 for tokens that the head does not know.
-    """
-
-    rows_UH: Tensor
-    place_V: Tensor
-
-    @classmethod
-    def of(cls, target: Dense, ids_U: Tensor) -> "Known":
-        """The tokens `ids_U` of a target."""
-        place_V = torch.full((target.shape.vocab,), -1, device=target.device)
-        place_V[ids_U] = torch.arange(len(ids_U), device=target.device)
-        return cls(target.head_VH[ids_U], place_V)
-
-    def wanted(self, batch: Batch, slots: Slots, counts_BMJ: Tensor) -> Tensor:
-        """The target's distributions [N, U] over these tokens for the slots that count."""
-        texts = torch.arange(len(batch.ids_BT), device=counts_BMJ.device)[:, None, None]
-        at_N = slots.place[counts_BMJ] - 1
-        final_NH = batch.final_BTH[texts.expand(counts_BMJ.shape)[counts_BMJ], at_N]
-        return linear(final_NH.to(self.rows_UH.dtype), self.rows_UH).float().softmax(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +97,22 @@ class Blocks:
                 w[f"layers.{layer}.{name}.weight"] = shape.quiet * source[f"{at}{name}.weight"]
             for each in "qk":
                 w[f"layers.{layer}.self_attn.{each}_norm.weight"] = torch.ones(own.head_dim)
-            names = [f"layers.{layer}.mlp.{each}_proj.weight" for each in ("gate", "up", "down")]
-            gate, up, down = (w[name] for name in names)
-            w |= dict(zip(names, narrowed(gate, up, down, shape.inner), strict=True))
-            names = [f"layers.{layer}.self_attn.{each}_proj.weight" for each in "qkvo"]
-            q, k, v, o = (w[name] for name in names)
-            heads = Attention.of(q, k, v, o, own.head_dim)
-            if layer == 0:
-                look(heads, self._inputs(w, generator), self._near(), generator, shape.noise)
-                w["layers.0.self_attn.q_norm.weight"] *= SHARP
-            w |= dict(zip(names, heads.matrices(), strict=True))
+            self._reshape(w, layer, generator)
         return {name: tensor.float().cpu().clone() for name, tensor in w.items()}
+
+    def _reshape(self, w: dict[str, Tensor], layer: int, generator: torch.Generator) -> None:
+        """Narrow a layer's MLP and give its query heads keys of their own; those of the first layer learn to look."""
+        shape = self.shape
+        names = [f"layers.{layer}.mlp.{each}_proj.weight" for each in ("gate", "up", "down")]
+        gate, up, down = (w[name] for name in names)
+        w |= dict(zip(names, narrowed(gate, up, down, shape.inner), strict=True))
+        names = [f"layers.{layer}.self_attn.{each}_proj.weight" for each in "qkvo"]
+        q, k, v, o = (w[name] for name in names)
+        attention = Attention.of(q, k, v, o, self.target.shape.head_dim)
+        if layer == 0:
+            look(attention, self._inputs(w, generator), self._near(), generator, shape.noise)
+            w["layers.0.self_attn.q_norm.weight"] *= SHARP
+        w |= dict(zip(names, attention.matrices(), strict=True))
 
     def _near(self) -> Near:
         cos, sin = (each.float().cpu() for each in (self._rotary.cos, self._rotary.sin))
@@ -139,7 +120,7 @@ class Blocks:
 
     def _inputs(self, w: Weights, generator: torch.Generator) -> Inputs:
         """What the first layer will read, of tokens drawn at random."""
-        target = self.target
+        target, mask = self.target, self.shape.mask
         B, T = SAMPLES
         ids_BT = torch.randint(target.shape.vocab, SAMPLES, generator=generator)
         at_BT = torch.arange(T, device=target.device).expand(B, -1)
@@ -149,10 +130,8 @@ class Blocks:
         norm, eps = w["layers.0.input_layernorm.weight"].float().cpu(), target.shape.eps
         return Inputs(
             rms(states @ w["fc.weight"].T, w["hidden_norm.weight"], eps),
-            rms(
-                torch.cat((embedded[: self.shape.mask], embedded[self.shape.mask + 1 :])), norm, eps
-            ),
-            rms(embedded[self.shape.mask], norm, eps),
+            rms(torch.cat((embedded[:mask], embedded[mask + 1 :])), norm, eps),
+            rms(embedded[mask], norm, eps),
         )
 
     def slots(self, w: Weights, batch: Batch, anchors_BM: Tensor) -> Slots:
@@ -225,6 +204,14 @@ def attention(q_BQAD: Tensor, context: Pair, own: Pair, bias_BQT: Tensor, size: 
     blocks = torch.unflatten(weights[..., T:], 3, (-1, size)) @ own_v[:, :, None]
     out = out + blocks.flatten(3, 4)
     return out.permute(0, 3, 1, 2, 4).reshape(B, Q, A * D)
+
+
+def wanted(known: Known, batch: Batch, slots: Slots, counts_BMJ: Tensor) -> Tensor:
+    """The target's distributions [N, U] over the tokens that a head knows, for the slots that count."""
+    texts = torch.arange(len(batch.ids_BT), device=counts_BMJ.device)[:, None, None]
+    at_N = slots.place[counts_BMJ] - 1
+    final_NH = batch.final_BTH[texts.expand(counts_BMJ.shape)[counts_BMJ], at_N]
+    return linear(final_NH.to(known.rows_UH.dtype), known.rows_UH).float().softmax(-1)
 
 
 def labels(batch: Batch, slots: Slots) -> tuple[Tensor, Tensor]:

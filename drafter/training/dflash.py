@@ -4,14 +4,14 @@ Shapes: see `drafter.training.block`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from drafter.training.arithmetic import Weights, half
-from drafter.training.block import Blocks, Known, Shape, alone, labels, leading
+from drafter.training.block import Blocks, Shape, alone, labels, leading, wanted
 from drafter.training.features import Batch
+from drafter.training.known import Known
 from drafter.training.losses import mean, slot_weights, soft_cross_entropy
 from drafter.training.target import Dense
 
@@ -22,10 +22,8 @@ class DFlash:
     kind = "dflash"
     DECAY = 4.0
 
-    def __init__(
-        self, target: Dense, states: Sequence[int], ids_U: Tensor, shape: Shape | None = None
-    ) -> None:
-        self.blocks = Blocks(target, states, shape or replace(Shape(), from_anchor=False))
+    def __init__(self, target: Dense, states: Sequence[int], ids_U: Tensor, shape: Shape) -> None:
+        self.blocks = Blocks(target, states, shape)
         self.target, self.states, self.ids_U = target, tuple(states), ids_U
         self.guesses = self.blocks.shape.guesses
         self._known = Known.of(target, ids_U)
@@ -38,9 +36,9 @@ class DFlash:
         w = half(w, self.target.dtype)
         slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
         ids, inside = labels(batch, slots)
-        counts = inside & (self._known.place_V[ids] >= 0)
+        counts = inside & self._known.marks_V[ids]
         logits_NU = (slots.x[counts] @ self._known.rows_UH.T).float()
-        wanted_NU = self._known.wanted(batch, slots, counts)
+        wanted_NU = wanted(self._known, batch, slots, counts)
         weight = slot_weights(self.guesses, self.DECAY).to(logits_NU).expand(counts.shape)
         return mean(soft_cross_entropy(logits_NU, wanted_NU), weight[counts])
 

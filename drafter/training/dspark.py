@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import embedding, linear
 
 from drafter.training.arithmetic import Weights, half
-from drafter.training.block import Blocks, Known, Shape, Slots, alone, labels, leading
+from drafter.training.block import Blocks, Shape, Slots, alone, labels, leading, wanted
 from drafter.training.features import Batch
+from drafter.training.known import Known
 from drafter.training.losses import (
     confidence,
     mean,
@@ -50,10 +51,10 @@ class DSpark:
         target: Dense,
         states: Sequence[int],
         ids_U: Tensor,
-        shape: Shape | None = None,
+        shape: Shape,
         settings: Settings | None = None,
     ) -> None:
-        self.blocks = Blocks(target, states, shape or Shape(size=7, from_anchor=True))
+        self.blocks = Blocks(target, states, shape)
         self.settings = settings or Settings()
         self.target, self.states, self.ids_U = target, tuple(states), ids_U
         self.guesses = self.blocks.shape.guesses
@@ -78,9 +79,9 @@ class DSpark:
         slots = self.blocks.slots(w, batch, self.blocks.anchors(batch, generator))
         ids, inside = labels(batch, slots)
         before = embedding(self._before(batch, slots), w[FROM])
-        counts = inside & (self._known.place_V[ids] >= 0)
+        counts = inside & self._known.marks_V[ids]
         logits_NU = self.logits(w, slots.x[counts], before[counts])
-        wanted_NU = self._known.wanted(batch, slots, counts)
+        wanted_NU = wanted(self._known, batch, slots, counts)
         variation_N = total_variation(logits_NU, wanted_NU)
         sure_N = self.sure(w, slots.x[counts], before[counts])
         loss_N = (

@@ -14,6 +14,7 @@ from torch.nn.functional import embedding, linear
 
 from drafter.training.arithmetic import Rotary, Weights, half, heads, mlp, rms
 from drafter.training.features import Batch, answer_rows
+from drafter.training.known import Known
 from drafter.training.losses import fused_cross_entropy, step_weights
 from drafter.training.target import Dense
 
@@ -50,9 +51,7 @@ class Eagle3:
         self.guesses = self.settings.guesses
         self.shape = target.shape
         self._rotary = Rotary(target.cos_S1D[:, 0], target.sin_S1D[:, 0])
-        self.rows_UH = target.head_VH[ids_U]
-        self._known_V = torch.zeros(self.shape.vocab, dtype=torch.bool, device=target.device)
-        self._known_V[ids_U] = True
+        self._known = Known.of(target, ids_U)
 
     def fresh(self, generator: torch.Generator) -> dict[str, Tensor]:
         """Weights to begin with: the target's last layer, which reads states; what it reads of tokens is random."""
@@ -80,7 +79,7 @@ class Eagle3:
         for name in ("self_attn.o_proj", "mlp.down_proj"):
             added = source[f"{last}{name}.weight"].float()
             w[f"{AT}{name}.weight"] = self.settings.quiet * added
-        w["lm_head.weight"] = self.rows_UH
+        w["lm_head.weight"] = self._known.rows_UH
         return {name: tensor.float().cpu().clone() for name, tensor in w.items()}
 
     def loss(self, w: Weights, batch: Batch, generator: torch.Generator) -> Tensor:  # noqa: ARG002
@@ -94,10 +93,10 @@ class Eagle3:
             return shifted(batch.ids_BT, step + 2)
 
         for step, out_BTH in enumerate(self.unroll(w, batch, steps, told)):
-            wanted_BT = answer_rows(batch, 1, step + 2) & self._known_V[told(step, out_BTH)]
+            wanted_BT = answer_rows(batch, 1, step + 2) & self._known.marks_V[told(step, out_BTH)]
             final_NH = shifted(batch.final_BTH, step + 1)[wanted_BT].to(out_BTH.dtype)
             x_NH = rms(out_BTH[wanted_BT], w["norm.weight"], self.shape.eps)
-            summed = fused_cross_entropy(x_NH, w["lm_head.weight"], final_NH, self.rows_UH)
+            summed = fused_cross_entropy(x_NH, w["lm_head.weight"], final_NH, self._known.rows_UH)
             total = total + weights[step] * summed / max(1, len(x_NH))
         return total
 

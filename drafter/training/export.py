@@ -13,6 +13,7 @@ from drafter.training.block import Blocks
 from drafter.training.dflash import DFlash
 from drafter.training.dspark import DSpark
 from drafter.training.eagle3 import Eagle3
+from drafter.training.known import Known
 from drafter.training.methods import Method
 from drafter.training.target import Dense
 
@@ -37,8 +38,7 @@ def write(
 def _map(method: Method) -> dict[str, Tensor]:
     """Which of the target's tokens the head knows: as offsets, and as marks."""
     ids_U = method.ids_U.cpu()
-    marks_V = torch.zeros(method.target.shape.vocab, dtype=torch.bool)
-    marks_V[ids_U] = True
+    marks_V = Known.of(method.target, method.ids_U).marks_V.cpu()
     return {"d2t": ids_U - torch.arange(len(ids_U)), "t2d": marks_V}
 
 

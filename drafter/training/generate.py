@@ -156,7 +156,7 @@ class Source:
         paragraphs = {part.strip() for answer in answers for part in answer.split("\n\n")[:-1]}
         return sorted(
             part for part in paragraphs
-            if len(self.tokenizer.encode(part, add_special_tokens=False).ids) in PASSAGE
+            if len(self._ids(part)) in PASSAGE
         )  # fmt: skip
 
 

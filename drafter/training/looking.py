@@ -12,6 +12,7 @@ turns two such constants against each other; these are chosen so that the neares
 Shapes: N rows, H hidden, A heads, D head size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,8 +32,8 @@ DECAY: Final = 4.0
 """A mask counts the less the farther it is from the block's token."""
 RATE: Final = 0.05
 STEPS: Final = 300
-STILL: Final = 0.45
-"""The part of the rotary pairs, fastest first, that a look within a block does without."""
+SLOW_FROM: Final = 0.45
+"""Behind this part of the rotary pairs, fastest first, are those that hardly turn within a block."""
 TOKEN_QUERY: Final = 20.0
 TOKEN_KEY: Final = 3.0
 """How much the look at the block's token outweighs what its heads had been."""
@@ -76,27 +77,22 @@ def look(
 ) -> None:
     """Make state heads of the last heads and token heads of the first."""
     A, D, H = heads.q.shape
-    tokens, mask = seen.tokens, seen.mask.expand(len(seen.tokens), H)
-    yes, no = torch.ones(len(tokens)), torch.zeros(len(tokens))
-    all_states = torch.ones(len(seen.states))
-    is_token = direction((tokens, yes), (mask, no))
-    is_mask = direction((tokens, no), (mask, yes))
-    is_state = direction((seen.states, all_states), (tokens, -yes), (mask, -yes))
-    is_own = direction((seen.states, -all_states), (tokens, yes), (mask, -yes))
-    _, directions = torch.linalg.eigh(torch.cov(seen.states.T))
-    main_HA = directions.flip(1)
+    tokens, mask = seen.tokens, seen.mask[None]
+    is_token, is_mask = directions((tokens, mask), ((1, 0), (0, 1)))
+    is_state, is_own = directions((seen.states, tokens, mask), ((1, -1, -1), (-1, 1, -1)))
+    main_HH = torch.linalg.eigh(torch.cov(seen.states.T))[1].flip(1)
     first = round(A * TOKEN_HEADS)
     query = near.from_token[:, None] * is_token + near.from_mask[:, None] * is_mask
     key = near.key[:, None] * is_state
     for head in range(first, first + min(A - first, H // D)):
-        part_HD = main_HA[:, (head - first) * D : (head - first + 1) * D]
+        part_HD = main_HH[:, (head - first) * D : (head - first + 1) * D]
         drift = noise * torch.randn(2, D, H, generator=generator) / H**0.5
         heads.q[head], heads.k[head] = query + drift[0], key + drift[1]
         heads.v[head] = heads.o[head] = part_HD.T
-    still = torch.zeros(2, D // 2)
-    still[0, int(STILL * D // 2) :] = 1
-    heads.q[:first] += TOKEN_QUERY * still.flatten()[:, None] * is_mask
-    heads.k[:first] += TOKEN_KEY * still.flatten()[:, None] * is_own
+    slow = torch.zeros(D)
+    slow[int(SLOW_FROM * D // 2) : D // 2] = 1
+    heads.q[:first] += TOKEN_QUERY * slow[:, None] * is_mask
+    heads.k[:first] += TOKEN_KEY * slow[:, None] * is_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +123,18 @@ class Near:
         return cls(*x_3D.detach())
 
 
-def direction(*wanted: tuple[Tensor, Tensor]) -> Tensor:
-    """[H] whose products with rows [N, H] are about what is wanted of them, [N]; each group weighs alike."""
-    rows = [group.double() for group, _ in wanted]
-    square = sum(group.T @ group / len(group) for group in rows)
-    assert isinstance(square, Tensor)
-    square += RIDGE * square.diagonal().mean() * torch.eye(len(square))
-    sums = sum(
-        group.T @ said.double() / len(group) for group, (_, said) in zip(rows, wanted, strict=True)
-    )
-    assert isinstance(sums, Tensor)
-    found: Tensor = torch.linalg.solve(square, sums)
-    return found.float()
+def directions(groups: Sequence[Tensor], wanted: Sequence[Sequence[float]]) -> Tensor:
+    """Directions [K, H] along which the rows [N, H] of each group agree, by least squares.
+
+    For each is said what products with its rows are to be, group by group; each group weighs alike.
+    """
+    rows = [group.double() for group in groups]
+    square_HH = torch.stack([group.T @ group / len(group) for group in rows]).sum(0)
+    square_HH += RIDGE * square_HH.diagonal().mean() * torch.eye(len(square_HH))
+    means_GH = torch.stack([group.mean(0) for group in rows])
+    wanted_KG = torch.tensor(wanted, dtype=means_GH.dtype)
+    found_HK: Tensor = torch.linalg.solve(square_HH, (wanted_KG @ means_GH).T)
+    return found_HK.T.float()
 
 
 def narrowed(gate: Tensor, up: Tensor, down: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,6 +22,7 @@ from rich.table import Table
 from orchestrator.bench.client import SILENCE, Asking, drive, pieces
 from orchestrator.bench.errors import BenchError
 from orchestrator.bench.prompts import WARM_UP, Prompt
+from orchestrator.bench.streams import begin
 from orchestrator.bench.systems import System
 from orchestrator.bench.table import columns
 
@@ -77,7 +78,6 @@ class _Notes:
     """What the threads of one run note: (time, tokens) of pieces."""
 
     over: threading.Event = field(default_factory=threading.Event)
-    streaming: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     pieces: list[tuple[float, int]] = field(default_factory=list)
 
 
@@ -104,15 +104,10 @@ def tell(
         httpx.Client(base_url=url, timeout=SILENCE) as client,
         ThreadPoolExecutor(OLD) as threads,
     ):
-        others = [
-            threads.submit(_old, client, story, story.prompts[number:half:OLD], notes)
-            for number in range(OLD)
-        ]
-        let = pause or partial(_listen, others)
+        parts = [story.prompts[number:half:OLD] for number in range(OLD)]
         try:
-            for _ in others:
-                notes.streaming.acquire()
-            _listen(others, 0.0)
+            others = begin(threads, [partial(_old, client, story, each, notes) for each in parts])
+            let = pause or partial(_listen, others)
             before = _calm(client, story, let)
             changes, began = _changes(client), perf_counter()
             answers = _crowd(client, story, story.prompts[half:])
@@ -122,8 +117,8 @@ def tell(
             notes.over.set()
         for each in others:
             each.result()
-    parts = zip(PARTS, (before, burst, after), (0, answers, 0), strict=True)
-    return [_part(name, part, span, asked, notes) for part, span, asked in parts]
+    told = zip(PARTS, (before, burst, after), (0, answers, 0), strict=True)
+    return [_part(name, part, span, asked, notes) for part, span, asked in told]
 
 
 class _Span(NamedTuple):
@@ -170,17 +165,20 @@ def _part(name: str, part: str, span: _Span, answers: int, notes: _Notes) -> Par
     )
 
 
-def _old(client: httpx.Client, story: Story, prompts: Sequence[Prompt], notes: _Notes) -> None:
+def _old(
+    client: httpx.Client,
+    story: Story,
+    prompts: Sequence[Prompt],
+    notes: _Notes,
+    came: Callable[[], None],
+) -> None:
     """One answer after the other, until it is over."""
-    try:
-        for prompt in cycle(prompts):
-            for piece in pieces(client, story.long.body(prompt, 0)):
-                notes.pieces.append(piece)
-                notes.streaming.release()
-                if notes.over.is_set():
-                    return
-    finally:
-        notes.streaming.release()
+    for prompt in cycle(prompts):
+        for piece in pieces(client, story.long.body(prompt, 0)):
+            notes.pieces.append(piece)
+            came()
+            if notes.over.is_set():
+                return
 
 
 def _crowd(client: httpx.Client, story: Story, prompts: Sequence[Prompt]) -> int:

@@ -10,8 +10,8 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from statistics import median, quantiles
 from time import perf_counter
@@ -22,6 +22,7 @@ from rich.table import Table
 
 from orchestrator.bench.client import COMPLETIONS, SILENCE, pieces
 from orchestrator.bench.results import Label
+from orchestrator.bench.streams import begin
 from orchestrator.bench.systems import Ours
 from orchestrator.bench.table import columns
 from orchestrator.config import Config
@@ -117,7 +118,6 @@ class _Notes:
     """What the threads of one run note. Pieces come as (answer, time)."""
 
     over: threading.Event = field(default_factory=threading.Event)
-    streaming: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     pieces: list[list[float]] = field(default_factory=list)
     first_short: list[float] = field(default_factory=list)
     first_long: list[float] = field(default_factory=list)
@@ -132,16 +132,9 @@ def feel(url: str, load: Load, seed: int = 0) -> Felt:
         ThreadPoolExecutor(load.streams + 1) as threads,
     ):
         _ask(client, _prompt(rng, load.tokens), 1)  # the first one of its size costs more
-        others = [
-            threads.submit(_stream, client, random.Random(rng.random()), notes)  # noqa: S311
-            for _ in range(load.streams)
-        ]
+        draws = [random.Random(rng.random()) for _ in range(load.streams)]  # noqa: S311
         try:
-            for _ in others:
-                notes.streaming.acquire()
-            for each in others:
-                if each.done():  # before anything is over: it failed
-                    each.result()
+            others = begin(threads, [partial(_stream, client, each, notes) for each in draws])
             others.append(threads.submit(_short, client, random.Random(rng.random()), notes))  # noqa: S311
             begun = perf_counter()
             for _ in range(load.longs):
@@ -164,18 +157,18 @@ def feel(url: str, load: Load, seed: int = 0) -> Felt:
     )
 
 
-def _stream(client: httpx.Client, rng: random.Random, notes: _Notes) -> None:
-    """One answer after the other, until it is over. That it streams is told once, or that it never will."""
-    with ExitStack() as untold:
-        untold.callback(notes.streaming.release)
-        while not notes.over.is_set():
-            times: list[float] = []
-            notes.pieces.append(times)
-            for time in _pieces(client, _prompt(rng, SHORT), STREAMED):
-                times.append(time)
-                untold.close()
-                if notes.over.is_set():
-                    break
+def _stream(
+    client: httpx.Client, rng: random.Random, notes: _Notes, piece: Callable[[], None]
+) -> None:
+    """One answer after the other, until it is over."""
+    while not notes.over.is_set():
+        times: list[float] = []
+        notes.pieces.append(times)
+        for time in _pieces(client, _prompt(rng, SHORT), STREAMED):
+            times.append(time)
+            piece()
+            if notes.over.is_set():
+                break
 
 
 def _short(client: httpx.Client, rng: random.Random, notes: _Notes) -> None:

@@ -75,10 +75,9 @@ class Budget(Steady):
         """Loads between two powers of two are one. A new one begins as the nearest is used to."""
         key = rows.bit_length()
         if key not in self._regimes:
-            known = [
-                (abs(each - key), -each) for each in self._regimes if self._regimes[each].known
-            ]
-            usual = not known or self._regimes[-min(known)[1]].usual  # of two, the higher load
+            known = [each for each, regime in self._regimes.items() if regime.known]
+            near = min(known, key=lambda each: (abs(each - key), -each), default=None)
+            usual = near is None or self._regimes[near].usual  # of two, the higher load
             self._regimes[key] = Regime(*self._probes, rows=1 << (key - 1), usual=usual)
         return self._regimes[key]
 

@@ -134,10 +134,9 @@ class Regime:
         rate, measured = self._rates[True], self._rates[False]
         if not self.drafting or rate.steps < GLANCE:
             return False
-        if self.trial and measured.steps:
-            return rate.value < UNLIKELY * measured.value
-        known = self.usual and measured.steps > 0
-        return not known and plain is not None and rate.value * plain < HOPELESS
+        if measured.steps:
+            return self.trial and rate.value < UNLIKELY * measured.value
+        return plain is not None and rate.value * plain < HOPELESS
 
     def _judge(self) -> None:
         drafting, plain = self._rates[True].value, self._rates[False].value

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from drafter.training.arithmetic import Rotary
 from drafter.training.block import Blocks, Shape
-from drafter.training.looking import SHARP, Near, direction, narrowed
+from drafter.training.looking import SHARP, Near, directions, narrowed
 from drafter.training.target import Dense
 from tests.drafter import dense
 from tests.models import write_byte_llama
@@ -45,7 +45,7 @@ def test_the_newest_state_gets_the_most_of_every_slot() -> None:
 def test_a_direction_is_one_along_which_groups_agree() -> None:
     noise = torch.randn(500, 8, generator=torch.Generator().manual_seed(0))
     apart = torch.eye(8)[0] * 5
-    found = direction((noise + apart, torch.ones(500)), (noise - apart, -torch.ones(500)))
+    [found] = directions((noise + apart, noise - apart), [(1, -1)])
     assert ((noise + apart) @ found - 1).abs().mean() < 0.2
     assert ((noise - apart) @ found + 1).abs().mean() < 0.2
 

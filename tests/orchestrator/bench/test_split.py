@@ -27,11 +27,15 @@ def test_the_first_token_of_every_long_prompt_is_noted(monkeypatch: pytest.Monke
 
 
 def test_a_stream_that_fails_is_heard_of_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pieces(_client: object, _prompt: list[int], tokens: int) -> Iterator[float]:
+    longs: list[int] = []
+
+    def pieces(_client: object, prompt: list[int], tokens: int) -> Iterator[float]:
         if tokens == STREAMED:
             raise BenchError("the service answered 500")
+        longs.append(len(prompt))
         return iter([0.0])
 
     monkeypatch.setattr(split, "_pieces", pieces)
     with pytest.raises(BenchError, match="500"):
         feel(NOWHERE, LOAD)
+    assert longs == [LOAD.tokens], "only the first one, which is not measured, was asked"
